@@ -25,10 +25,10 @@ pub(crate) enum Expiry {
 
 /// A cached value. Clones share it.
 #[derive(Debug)]
-pub(crate) struct Cached<T>(Arc<Mutex<Option<Entry<T>>>>);
+pub(crate) struct Cached<T>(Arc<Mutex<Option<CacheEntry<T>>>>);
 
 #[derive(Debug)]
-struct Entry<T> {
+struct CacheEntry<T> {
     value: Arc<T>,
     version: u64,
     expires: Instant,
@@ -70,7 +70,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
                     entry.is_refreshing = true;
                     let shared = self.clone();
                     runtime.spawn_blocking(move || {
-                        let entry = Entry::compute(expiry, version, compute);
+                        let entry = CacheEntry::compute(expiry, version, compute);
                         *shared.lock() = Some(entry);
                     });
                 }
@@ -79,17 +79,17 @@ impl<T: Send + Sync + 'static> Cached<T> {
         }
         // Concurrent requests wait for the lock: computing twice would take as long.
         cached
-            .insert(Entry::compute(expiry, version, compute))
+            .insert(CacheEntry::compute(expiry, version, compute))
             .value
             .clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Entry<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Option<CacheEntry<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T> Entry<T> {
+impl<T> CacheEntry<T> {
     fn compute(expiry: Expiry, version: u64, compute: impl FnOnce() -> T) -> Self {
         let start = Instant::now();
         let value = Arc::new(compute());

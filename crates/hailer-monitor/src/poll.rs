@@ -168,12 +168,12 @@ pub struct Handover {
 
 /// The poller. Dropping it stops it.
 pub struct Poller {
-    shared: Arc<Shared>,
+    shared: Arc<PollShared>,
     thread: Option<std::thread::JoinHandle<io::Result<()>>>,
     lookups: tokio::task::JoinHandle<()>,
 }
 
-struct Shared {
+struct PollShared {
     config: PollConfig,
     table: Mutex<PollTable>,
     live: Arc<StateTable>,
@@ -296,7 +296,7 @@ impl Poller {
         live: Arc<StateTable>,
     ) -> io::Result<(Self, mpsc::Receiver<Vec<PollResult>>)> {
         let (results, receiver) = mpsc::channel(MAX_QUEUED_BATCHES);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PollShared {
             config,
             table: Mutex::default(),
             live,
@@ -372,7 +372,7 @@ impl Poller {
     }
 
     /// Adds servers whose targets were parsed.
-    fn put(&self, servers: Vec<Read>) {
+    fn put(&self, servers: Vec<ParsedServer>) {
         let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
         let mut update = Update {
             has_list_changed: true,
@@ -542,7 +542,7 @@ impl Poller {
 }
 
 /// A server, its parsed target, and its last stored state.
-type Read = (
+type ParsedServer = (
     Server,
     Target,
     &'static dyn Protocol,
@@ -572,7 +572,7 @@ impl Drop for Poller {
     }
 }
 
-impl Shared {
+impl PollShared {
     fn table(&self) -> MutexGuard<'_, PollTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -607,7 +607,7 @@ impl PollTable {
 
 /// Source of targets of the sweep: the due samples.
 struct DueProbes {
-    shared: Arc<Shared>,
+    shared: Arc<PollShared>,
     open: Arc<Mutex<OpenProbes>>,
     http: HttpProbes,
     /// Limit of connections at a time.
@@ -643,7 +643,7 @@ impl HttpProbes {
         let mut config = ClientConfig::default();
         config.ask.clone_from(&poll.sweep.ask);
         config.limits = poll.sweep.limits;
-        config.strict = poll.sweep.strict;
+        config.is_strict = poll.sweep.is_strict;
         config.has_datagrams = poll.sweep.has_replies;
         config.name_server = poll.name_server;
         Self {
@@ -825,7 +825,7 @@ fn not_found(watched: &PolledServer, cause: &str) -> Error {
 
 /// Collects results until the next progress report of the sweep, then passes them on.
 struct ResultSink {
-    shared: Arc<Shared>,
+    shared: Arc<PollShared>,
     /// `None` after the poller has ended.
     sender: Option<mpsc::Sender<Vec<PollResult>>>,
     open: Arc<Mutex<OpenProbes>>,
@@ -852,7 +852,7 @@ impl Sink for ResultSink {
 }
 
 impl ResultSink {
-    fn new(shared: Arc<Shared>, open: Arc<Mutex<OpenProbes>>, http: HttpResults) -> Self {
+    fn new(shared: Arc<PollShared>, open: Arc<Mutex<OpenProbes>>, http: HttpResults) -> Self {
         Self {
             sender: shared.results.upgrade(),
             shared,
@@ -1205,7 +1205,7 @@ fn differences(before: &LastStatus, now: &LastStatus) -> Vec<EventKind> {
 }
 
 /// Resolves host names, and refreshes the results because addresses may change.
-async fn look_up(shared: Arc<Shared>) {
+async fn look_up(shared: Arc<PollShared>) {
     let mut config = hailer::ClientConfig::default();
     config.name_server = shared.config.name_server;
     let client = Arc::new(Client::new(config));

@@ -18,12 +18,12 @@ const POSTPONE_PARTS: i64 = 40;
 #[derive(Debug, Default)]
 pub struct Schedule {
     queue: BinaryHeap<Reverse<(Millis, ServerId)>>,
-    entries: HashMap<ServerId, Entry>,
+    entries: HashMap<ServerId, ScheduleEntry>,
     missed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct ScheduleEntry {
     interval: Millis,
     /// When it is due, with jitter. Queue entries with another time are outdated.
     due: Millis,
@@ -56,7 +56,7 @@ impl Schedule {
         let at = last_time(server, interval, now) + interval;
         self.put(
             server,
-            Entry {
+            ScheduleEntry {
                 interval,
                 due: 0,
                 at,
@@ -73,7 +73,7 @@ impl Schedule {
         let at = if at > after { at } else { at + interval };
         self.put(
             server,
-            Entry {
+            ScheduleEntry {
                 interval,
                 due: 0,
                 at,
@@ -90,7 +90,7 @@ impl Schedule {
     /// Restarts all servers at their next times, after the clock was set.
     pub fn restart(&mut self, now: Millis) {
         self.queue.clear();
-        for (server, Entry { interval, .. }) in std::mem::take(&mut self.entries) {
+        for (server, ScheduleEntry { interval, .. }) in std::mem::take(&mut self.entries) {
             self.set(server, interval, now);
         }
     }
@@ -120,7 +120,7 @@ impl Schedule {
                 return None;
             }
             self.queue.pop();
-            let Some(&Entry {
+            let Some(&ScheduleEntry {
                 interval,
                 at,
                 is_waiting,
@@ -138,7 +138,7 @@ impl Schedule {
             let at = at + late * interval;
             self.put(
                 server,
-                Entry {
+                ScheduleEntry {
                     interval,
                     due: 0,
                     at: at + interval,
@@ -167,7 +167,7 @@ impl Schedule {
         self.queue.peek().map(|Reverse((due, _))| *due)
     }
 
-    fn put(&mut self, server: ServerId, mut entry: Entry) {
+    fn put(&mut self, server: ServerId, mut entry: ScheduleEntry) {
         let jitter = mix(server.0 as u64 ^ (entry.at as u64).rotate_left(32))
             % (entry.interval / JITTER_PARTS).max(1) as u64;
         entry.due = entry.at + jitter as Millis;

@@ -57,9 +57,9 @@ impl From<HistoryError> for WatchlistError {
 ///
 /// Changes run one after the other: first in the history, then in the poller. A change that has
 /// begun is completed even if its caller is gone.
-pub struct LocalWatchlist(Arc<Inner>);
+pub struct LocalWatchlist(Arc<WatchlistState>);
 
-struct Inner {
+struct WatchlistState {
     history: History,
     poller: Arc<Poller>,
     state: Arc<StateTable>,
@@ -69,7 +69,7 @@ struct Inner {
 impl LocalWatchlist {
     /// Creates the watchlist of a poller.
     pub fn new(history: History, poller: Arc<Poller>, state: Arc<StateTable>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(WatchlistState {
             history,
             poller,
             state,
@@ -104,7 +104,7 @@ impl Watchlist for LocalWatchlist {
     }
 }
 
-impl Inner {
+impl WatchlistState {
     async fn add(&self, new: NewServer) -> Result<Server, WatchlistError> {
         let _turn = self.turn.lock().await;
         let server = self.history.add(&new).await?;

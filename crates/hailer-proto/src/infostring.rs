@@ -10,7 +10,7 @@
 //! else ISO-8859-1, for each text.
 
 use crate::model::{Player, Rule, Text, is_control};
-use crate::wire::{Deviation, Error, ErrorKind, Notes, by_content, cut, decimal};
+use crate::wire::{Deviation, Error, Notes, by_content, cut, decimal};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -145,11 +145,7 @@ impl<'a> Infostring<'a> {
                 continue;
             }
             if self.pairs.len() == MAX_PAIRS {
-                return Err(Error {
-                    field: "key",
-                    at: key_at,
-                    kind: ErrorKind::Limit { limit: MAX_PAIRS },
-                });
+                return Err(Error::limit("key", key_at, MAX_PAIRS));
             }
             self.pairs.push(Pair {
                 key,
@@ -420,6 +416,7 @@ pub fn wire_name(player: &Player, limit: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ErrorKind;
     use alloc::vec;
 
     static NO_VALUE: Deviation = Deviation {

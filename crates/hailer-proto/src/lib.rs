@@ -138,8 +138,8 @@ pub use model::{Address, Extra, Icon, Player, Players, Roster, Rows, Rule, Statu
 pub use protocol::{
     Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Direction,
     Discovery, Doc, Excerpt, Exchange, Explanation, Fault, Frame, Info, Input, JoinAttempt,
-    OptionError, Options, Proof, Protocol, Received, Responder, Route, Secret, Step, Tls,
-    Transport, Verdict,
+    OptionError, Options, Proof, Protocol, Received, Responder, ResponderResult, Route, Secret,
+    Step, Tls, Transport, Verdict,
 };
 pub use token::{Epoch, Keys};
 pub use wire::Deviation;

@@ -3,9 +3,9 @@
 //!
 //! Limits: texts end within the packet, whose length has 15 bits; at most 255 extensions.
 
-use crate::model::{Extra, Status, Text, Value, is_control};
+use crate::model::{Extra, Status, Text, Value, without_controls};
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, deviations};
+use crate::wire::{Error, Notes, Reader, Writer, by_content, deviations};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
@@ -57,13 +57,11 @@ pub fn read_header(r: &mut Reader<'_, '_>) -> Result<u8, Error> {
     let length = usize::from(r.u16_le("packet length")?);
     let available = r.whole().len();
     if packet_length(r.whole())?.is_none_or(|length| length > available) {
-        return Err(Error {
-            field: "packet",
-            at: available,
-            kind: ErrorKind::Short {
-                need: length.saturating_sub(available),
-            },
-        });
+        return Err(Error::short(
+            "packet",
+            available,
+            length.saturating_sub(available),
+        ));
     }
     if length < available {
         return Err(Error::bad("packet length", at, "that of the bytes"));
@@ -288,11 +286,7 @@ fn table<const N: usize>(entries: [(&'static str, Value); N]) -> Value {
 fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Error> {
     let at = r.at();
     let Some(length) = crate::wire::first_nul(r.rest()) else {
-        return Err(Error {
-            field,
-            at,
-            kind: ErrorKind::Short { need: 1 },
-        });
+        return Err(Error::short(field, at, 1));
     };
     let text = r.take(length, field)?;
     r.take(1, field)?;
@@ -312,7 +306,7 @@ pub fn encode(status: &Status) -> Vec<u8> {
         _ => 0,
     };
     let names = status.name.iter().chain(&status.motd);
-    let mut names = names.map(|name| line(&name.plain()));
+    let mut names = names.map(|name| without_controls(&name.plain()));
     let name = names.find(|name| !name.trim().is_empty());
     let landscape = match status.extra("landscape") {
         Some(Value::Str(name)) => LANDSCAPES.iter().position(|known| known == name),
@@ -334,7 +328,7 @@ pub fn encode(status: &Status) -> Vec<u8> {
     w.u8(max);
     let name = name.unwrap_or_default();
     w.bytes(crate::wire::cut(&name, MAX_NAME).as_bytes()).u8(0);
-    let revision = line(status.version.as_deref().unwrap_or_default());
+    let revision = without_controls(status.version.as_deref().unwrap_or_default());
     w.bytes(crate::wire::cut(&revision, MAX_REVISION).as_bytes())
         .u8(0);
     w.u8(status.has_password.unwrap_or(false).into());
@@ -345,11 +339,6 @@ pub fn encode(status: &Status) -> Vec<u8> {
     w.u8(landscape.unwrap_or(0).min(255) as u8)
         .u8(is_dedicated.into());
     out
-}
-
-/// Returns a text without control characters.
-fn line(text: &str) -> String {
-    text.chars().filter(|c| !is_control(*c)).collect()
 }
 
 /// Formats days since the start of year 0 as a date of the Gregorian calendar: `1950-01-31`.
@@ -409,12 +398,7 @@ pub fn explain(
     if result.is_ok() && message == INFORMATION {
         result = GameInfo::read(&mut r).map(drop);
     }
-    Some(Explanation {
-        message,
-        direction,
-        is_certain: false,
-        error: result.err(),
-    })
+    Some(Explanation::guess(message, direction, result.err()))
 }
 
 #[cfg(test)]

@@ -73,12 +73,7 @@ pub trait Protocol: Sync {
     ///
     /// Names an option that is unknown or has an invalid value. By default, and if
     /// [`Info::has_responder`] is not set, there is no server role.
-    fn responder(
-        &self,
-        _status: &Status,
-        _keys: &Keys,
-        _options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, _status: &Status, _keys: &Keys, _options: &Options) -> ResponderResult {
         Err(OptionError::new(
             self.info().id,
             "Hailer has no responder for this protocol; it only queries servers",
@@ -548,6 +543,9 @@ impl From<wire::Error> for Fault {
     }
 }
 
+/// A responder, or the first option that is unknown or has an invalid value.
+pub type ResponderResult = Result<Arc<dyn Responder>, OptionError>;
+
 /// Responder of one server, with one status.
 pub trait Responder: Send + Sync {
     /// Handles one datagram. With [`Verdict::Reply`], the reply was appended to `out`; otherwise
@@ -727,6 +725,30 @@ pub struct Explanation {
     pub is_certain: bool,
     /// First error in the datagram.
     pub error: Option<wire::Error>,
+}
+
+impl Explanation {
+    /// Explains a message that a magic number identifies.
+    pub fn certain(
+        message: &'static str,
+        direction: Direction,
+        error: Option<wire::Error>,
+    ) -> Self {
+        Self {
+            message,
+            direction,
+            is_certain: true,
+            error,
+        }
+    }
+
+    /// Explains a message whose protocol is a guess by shape.
+    pub fn guess(message: &'static str, direction: Direction, error: Option<wire::Error>) -> Self {
+        Self {
+            is_certain: false,
+            ..Self::certain(message, direction, error)
+        }
+    }
 }
 
 /// Options of a responder by documented key, as read from configuration files and command lines.

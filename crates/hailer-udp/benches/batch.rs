@@ -457,7 +457,7 @@ mod linux {
                 (
                     "portable",
                     Box::new(Hailer::new(work.has_destination, |config| {
-                        config.portable = true;
+                        config.is_portable = true;
                     })),
                 ),
             ];

@@ -94,9 +94,9 @@ pub struct SocketConfig {
     /// Whether to forbid fragments. A datagram that is too long for its path is [not
     /// sent](Outbox::take_unsent). On Linux this saves a few percent of CPU per datagram. Ignored
     /// on systems without this feature.
-    pub unfragmented: bool,
+    pub is_unfragmented: bool,
     /// Whether to use the portable implementation even on Linux, for tests and comparisons.
-    pub portable: bool,
+    pub is_portable: bool,
 }
 
 /// Features of a socket on this system.
@@ -154,7 +154,7 @@ enum System {
 impl System {
     fn bind(address: SocketAddr, config: &SocketConfig) -> io::Result<(Self, Capabilities)> {
         #[cfg(target_os = "linux")]
-        if !config.portable {
+        if !config.is_portable {
             let (socket, can) = linux::Socket::bind(address, config)?;
             return Ok((Self::Linux(socket), can));
         }
@@ -167,7 +167,7 @@ impl System {
         config: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
         #[cfg(target_os = "linux")]
-        if !config.portable {
+        if !config.is_portable {
             let (socket, can) = linux::Socket::adopt(socket, config)?;
             return Ok((Self::Linux(socket), can));
         }

@@ -99,7 +99,7 @@ impl Socket {
                 can(raw, Ipv6RecvPacketInfo, &true)
             }
         };
-        if config.unfragmented {
+        if config.is_unfragmented {
             // Without this option, fragments do no harm.
             let _ = if v4 {
                 sockopt::set_ip_mtu_discover(raw, Ipv4PathMtuDiscovery::DO)

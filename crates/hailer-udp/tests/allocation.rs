@@ -17,7 +17,7 @@ fn batches_take_no_memory() {
     config.has_timestamps = true;
     config.has_refusals = true;
     for portable in [false, true] {
-        config.portable = portable;
+        config.is_portable = portable;
         let socket = Socket::bind((Ipv4Addr::LOCALHOST, 0).into(), &config).unwrap();
         let mut inbox = Inbox::new();
         let mut outbox = Outbox::new();

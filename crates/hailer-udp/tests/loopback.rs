@@ -96,7 +96,7 @@ fn transfers_datagrams_of_any_length() {
     let payload = |length: usize| (0..length).map(|i| (i % 251) as u8).collect::<Vec<_>>();
     both(|portable| {
         for family in families() {
-            let small = |config: &mut SocketConfig| config.portable = portable;
+            let small = |config: &mut SocketConfig| config.is_portable = portable;
             let ours = bind(family, small);
             let theirs = bind(family, small);
             for length in [0, 1, 1_472, 65_507] {
@@ -121,7 +121,7 @@ proptest! {
             // The queue must hold all of them even if the system counts a page for each.
             let all = |config: &mut SocketConfig| {
                 config.receive_buffer = Some(4 << 20);
-                config.portable = portable;
+                config.is_portable = portable;
                 config.has_destination = destination;
                 config.has_timestamps = timestamps;
             };
@@ -134,7 +134,7 @@ proptest! {
 fn truncates_datagrams_to_the_length_of_the_inbox() {
     both(|portable| {
         let ours = bind(V4, |_| ());
-        let theirs = bind(V4, |config| config.portable = portable);
+        let theirs = bind(V4, |config| config.is_portable = portable);
         let mut outbox = Outbox::new();
         let mut inbox = Inbox::with_max_length(5);
         outbox.push(theirs.local_addr(), None, |out| out.extend(b"123456789"));
@@ -252,7 +252,7 @@ fn refused_datagrams_do_not_affect_others() {
         for family in families() {
             let change = |config: &mut SocketConfig| {
                 config.has_refusals = true;
-                config.portable = portable;
+                config.is_portable = portable;
             };
             let ours = bind(family, change);
             let theirs = bind(family, change);
@@ -309,7 +309,7 @@ fn threads_can_share_a_socket() {
         let change = |config: &mut SocketConfig| {
             config.receive_buffer = Some(4 << 20);
             config.has_refusals = true;
-            config.portable = portable;
+            config.is_portable = portable;
         };
         let ours = bind(V4, change);
         let theirs = bind(V4, change);
@@ -369,7 +369,7 @@ fn threads_can_share_a_socket() {
 fn reports_datagrams_that_can_never_be_sent() {
     both(|portable| {
         let change = |config: &mut SocketConfig| {
-            config.portable = portable;
+            config.is_portable = portable;
             config.has_refusals = true;
         };
         let ours = bind(V4, change);
@@ -422,7 +422,7 @@ fn counts_overflows() {
         let ours = bind(V4, |_| ());
         let theirs = bind(V4, |config| {
             config.receive_buffer = Some(4_096);
-            config.portable = portable;
+            config.is_portable = portable;
         });
         let mut outbox = Outbox::new();
         let mut inbox = Inbox::new();
@@ -456,7 +456,7 @@ fn accepts_any_queue_size() {
             bind(V4, |config| {
                 config.receive_buffer = Some(size);
                 config.send_buffer = Some(size);
-                config.portable = portable;
+                config.is_portable = portable;
             })
         };
         let small = socket(0);
@@ -512,14 +512,14 @@ fn sockets_share_an_address_only_if_all_allow_it() {
     both(|portable| {
         let change = |config: &mut SocketConfig| {
             config.is_port_shared = true;
-            config.portable = portable;
+            config.is_portable = portable;
         };
         let first = bind(V4, change);
         let second = Socket::bind(first.local_addr(), &config(change)).unwrap();
         assert_eq!(first.local_addr(), second.local_addr());
         let third = Socket::bind(
             first.local_addr(),
-            &config(|config| config.portable = portable),
+            &config(|config| config.is_portable = portable),
         );
         assert_eq!(third.unwrap_err().kind(), ErrorKind::AddrInUse);
         // Each datagram arrives at one of them.
@@ -543,7 +543,7 @@ fn sockets_share_an_address_only_if_all_allow_it() {
 fn wait_ends_with_the_first_event_or_the_timeout() {
     both(|portable| {
         let change = |config: &mut SocketConfig| {
-            config.portable = portable;
+            config.is_portable = portable;
             config.has_refusals = true;
         };
         let ours = bind(V4, change);

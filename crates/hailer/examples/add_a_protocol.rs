@@ -14,7 +14,8 @@
 use hailer::proto::wire::{Error, Notes, Reader, by_content, cut};
 use hailer::proto::{
     Amplification, Ask, Cookie, DatagramContext, Depth, Direction, Epoch, Exchange, Explanation,
-    Info, Input, Keys, OptionError, Options, Proof, Protocol, Responder, Step, Transport, Verdict,
+    Info, Input, Keys, Options, Proof, Protocol, Responder, ResponderResult, Step, Transport,
+    Verdict,
 };
 use hailer::respond::{Board, Budget, Service};
 use hailer::target::Host;
@@ -50,74 +51,65 @@ impl Protocol for Who {
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(ExampleExchange {
+        Box::new(WhoExchange {
             id: cookie.derive(0) as u32,
             depth: ask.depth,
         })
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         // The reply is encoded once, and copied for each request.
         let count = |count: Option<i64>| count.unwrap_or(0).clamp(0, 255) as u8;
         let mut body = vec![count(status.players.online), count(status.players.max)];
         body.extend(cut(&status.title().unwrap_or_default(), MAX_NAME).bytes());
-        Ok(Arc::new(Answering { body }))
+        Ok(Arc::new(WhoResponder { body }))
     }
 
     fn explain(
         &self,
         bytes: &[u8],
-        known: DatagramContext<'_>,
+        context: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        let (message, seen, error) = match bytes.get(..4)? {
+        let (message, direction, error) = match bytes.get(..4)? {
             b"WHO?" => (
-                "question",
+                "request",
                 Direction::Request,
-                read_question(bytes, notes).err(),
+                read_request(bytes, notes).err(),
             ),
-            b"HERE" => ("answer", Direction::Reply, read_answer(bytes, notes).err()),
+            b"HERE" => ("reply", Direction::Reply, read_reply(bytes, notes).err()),
             _ => return None,
         };
-        (known.direction().is_none() || known.direction() == Some(seen)).then_some(Explanation {
-            message,
-            direction: seen,
-            is_certain: true,
-            error,
-        })
+        let is_possible = context.direction().is_none_or(|known| known == direction);
+        is_possible.then_some(Explanation::certain(message, direction, error))
     }
 }
 
 // In the project: message.rs, the only file that contains offsets.
 
-fn read_question(bytes: &[u8], notes: &mut Notes) -> Result<u32, Error> {
+fn read_request(bytes: &[u8], notes: &mut Notes) -> Result<u32, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(b"WHO?", "magic")?;
     let id = r.u32_le("id")?;
     r.end().map(|()| id)
 }
 
-struct Answer<'a> {
+struct Reply<'a> {
     id: u32,
     online: u8,
     max: u8,
     name: &'a [u8],
 }
 
-fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Error> {
+fn read_reply<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(b"HERE", "magic")?;
     let id = r.u32_le("id")?;
     let online = r.u8("online")?;
     let max = r.u8("max")?;
     let length = r.remaining();
-    Ok(Answer {
+    Ok(Reply {
         id,
         online,
         max,
@@ -127,13 +119,13 @@ fn read_answer<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Answer<'a>, Err
 
 // In the project: client.rs.
 
-struct ExampleExchange {
+struct WhoExchange {
     // Long enough that a late reply to another query has another id.
     id: u32,
     depth: Depth,
 }
 
-impl Exchange for ExampleExchange {
+impl Exchange for WhoExchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         let bytes = match input {
             Input::Start | Input::Timeout => {
@@ -145,18 +137,18 @@ impl Exchange for ExampleExchange {
             Input::Datagram(bytes) => bytes,
         };
         let mut notes = Notes::default();
-        match read_answer(bytes, &mut notes) {
+        match read_reply(bytes, &mut notes) {
             Err(error) => Step::Bad(error.into()),
-            Ok(answer) if answer.id != self.id => Step::Wait,
+            Ok(reply) if reply.id != self.id => Step::Wait,
             Ok(_) if self.depth == Depth::Ping => Step::Done(Box::default()),
-            Ok(answer) => {
-                let name = Some(Text::unformatted(by_content(answer.name).0));
+            Ok(reply) => {
+                let name = Some(Text::unformatted(by_content(reply.name).0));
                 let mut status = Status {
                     name,
                     ..Status::default()
                 };
-                status.players.online = Some(answer.online.into());
-                status.players.max = Some(answer.max.into());
+                status.players.online = Some(reply.online.into());
+                status.players.max = Some(reply.max.into());
                 Step::Done(Box::new(status))
             }
         }
@@ -169,16 +161,16 @@ impl Exchange for ExampleExchange {
 
 // In the project: server.rs.
 
-struct Answering {
+struct WhoResponder {
     body: Vec<u8>,
 }
 
-impl Responder for Answering {
+impl Responder for WhoResponder {
     fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
         if !bytes.starts_with(b"WHO?") {
             return Verdict::Pass;
         }
-        match read_question(bytes, &mut Notes::discarding()) {
+        match read_request(bytes, &mut Notes::discarding()) {
             Err(_) => Verdict::Drop("malformed"),
             Ok(id) => {
                 out.extend(b"HERE");

@@ -37,8 +37,8 @@ impl Answer {
 
     /// Returns the answer, or an error if it deviates from the protocol and `strict` is set.
     #[inline]
-    pub(crate) fn accept(self, strict: bool) -> Result<Self, Error> {
-        if !strict || self.status.deviations.is_empty() {
+    pub(crate) fn accept(self, is_strict: bool) -> Result<Self, Error> {
+        if !is_strict || self.status.deviations.is_empty() {
             return Ok(self);
         }
         let names = self

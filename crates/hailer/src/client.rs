@@ -59,7 +59,7 @@ pub struct ClientConfig {
     pub limits: QueryLimits,
     /// Whether to refuse answers that deviate from the protocol, instead of listing the deviations
     /// in them.
-    pub strict: bool,
+    pub is_strict: bool,
     /// Whether to store every datagram of an exchange in [`Transcript::datagrams`].
     pub has_datagrams: bool,
     /// Name server to use instead of the system's.
@@ -711,7 +711,7 @@ impl Client {
             Ok(Ok(output)) => {
                 let mut answer = Answer::new(transcript, output.status, output.latency);
                 answer.notes = notes;
-                answer.accept(self.config.strict)
+                answer.accept(self.config.is_strict)
             }
             Ok(Err(failure)) => Err(Error::from_failure(transcript, failure)),
             Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => Err(Error::PortClosed {

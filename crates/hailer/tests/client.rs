@@ -852,7 +852,7 @@ async fn strict_mode_rejects_deviations() {
         .map(|deviation| deviation.name)
         .collect();
     assert_eq!(met, ["full-for-basic"]);
-    config.strict = true;
+    config.is_strict = true;
     match Client::new(config)
         .query(url("minecraft-query", &server).as_str())
         .await
@@ -1226,7 +1226,7 @@ async fn detection_tries_every_form_with_a_server_that_kicks() {
                 let _ = stream.write_all(&kick("Protocol error"));
             }
         });
-        let result = Client::new(settings())
+        let result = Client::new(config())
             .query(server.address.to_string().as_str())
             .await;
         assert_eq!(result.is_ok(), kicks, "{result:?}");

@@ -7,8 +7,8 @@ use hailer::proto::protocol::JoinAttempt;
 use hailer::proto::wire::{self, Notes};
 use hailer::proto::{
     Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Epoch, Exchange,
-    Explanation, Info, Keys, OptionError, Options, Proof, Protocol, Received, Responder, Transport,
-    Verdict, registry,
+    Explanation, Info, Keys, Options, Proof, Protocol, Received, Responder, ResponderResult,
+    Transport, Verdict, registry,
 };
 use hailer::respond::{Board, Counts, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Client, ClientConfig, Status, Target, Text};
@@ -76,12 +76,7 @@ impl Protocol for Lines {
         unreachable!("only the server is tested")
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        _: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, _: &Options) -> ResponderResult {
         let motd = status.motd.as_ref().map_or("", Text::raw);
         Ok(Arc::new(LineResponder(self.first, motd.into())))
     }

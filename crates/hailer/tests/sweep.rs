@@ -4,7 +4,7 @@
 use hailer::proto::wire::Notes;
 use hailer::proto::{
     Amplification, Ask, Cookie, DatagramContext, Epoch, Exchange, Explanation, Info, Input, Keys,
-    OptionError, Options, Proof, Protocol, Responder, Step, Transport, registry,
+    Options, Proof, Protocol, Responder, ResponderResult, Step, Transport, registry,
 };
 use hailer::sweep::{
     Collector, Exclusions, ListSource, Next, Outboxes, Position, Probe, ProbeResult, ProbeSource,
@@ -1216,12 +1216,7 @@ impl Protocol for Greedy {
         Box::new(GreedyExchange(0))
     }
 
-    fn responder(
-        &self,
-        _: &Status,
-        _: &Keys,
-        _: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, _: &Status, _: &Keys, _: &Options) -> ResponderResult {
         unimplemented!("this test needs no responder")
     }
 

@@ -3,8 +3,8 @@
 
 use hailer::proto::games::{Game, QueryPort, Quirk};
 use hailer::proto::{
-    Ask, Cookie, DatagramContext, Exchange, Explanation, Info, Keys, OptionError, Options,
-    Protocol, Responder, Transport, wire,
+    Ask, Cookie, DatagramContext, Exchange, Explanation, Info, Keys, Options, Protocol,
+    ResponderResult, Transport, wire,
 };
 use hailer::sweep::{
     self, Collector, Counts, DefaultKinds, Exclusions, Item, ListSource, ProbeResult, Progress,
@@ -247,12 +247,7 @@ impl Protocol for Renamed {
         protocol("ugp").exchange(ask, cookie)
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        keys: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
         protocol("ugp").responder(status, keys, options)
     }
 

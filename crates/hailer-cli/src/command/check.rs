@@ -188,7 +188,7 @@ async fn test_client(args: &Check) -> anyhow::Result<Exit> {
     let listen = args
         .listen
         .unwrap_or_else(|| (Ipv4Addr::LOCALHOST, info.port).into());
-    let listener = Listener::bind(info.transport, listen)
+    let listener = ClientListener::bind(info.transport, listen)
         .await
         .with_context(|| format!("--listen {listen}"))?;
     let address = listener.address()?;
@@ -231,12 +231,12 @@ async fn test_client(args: &Check) -> anyhow::Result<Exit> {
 }
 
 /// Where clients are tested.
-enum Listener {
+enum ClientListener {
     Datagram(UdpSocket),
     Stream(TcpListener),
 }
 
-impl Listener {
+impl ClientListener {
     async fn bind(transport: Transport, at: SocketAddr) -> std::io::Result<Self> {
         Ok(if transport == Transport::Datagram {
             Self::Datagram(UdpSocket::bind(at).await?)

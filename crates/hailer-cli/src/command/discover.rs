@@ -68,7 +68,7 @@ async fn once(
         () = &mut stop => return Ok(()),
         rows = queries(client, sightings.servers(), config).buffered(CONCURRENCY).collect() => rows,
     };
-    let rows: Vec<Row> = rows;
+    let rows: Vec<DiscoverRow> = rows;
     *found = rows.len();
     if rows.is_empty() {
         stderr!("{}", nothing(config, &sightings));
@@ -223,14 +223,14 @@ fn interface_names(config: &SearchConfig) -> String {
 }
 
 /// A target and its result.
-type Row = (String, Result<Answers, Error>);
+type DiscoverRow = (String, Result<Answers, Error>);
 
 /// Queries servers.
 fn queries<'a>(
     client: &'a Client,
     servers: Vec<FoundServer>,
     config: &'a SearchConfig,
-) -> impl Stream<Item = impl Future<Output = Row> + 'a> + 'a {
+) -> impl Stream<Item = impl Future<Output = DiscoverRow> + 'a> + 'a {
     stream::iter(servers).map(move |server| async move {
         let result = client.query_found(&server).await;
         (target(&server, &result, config), result)
@@ -251,7 +251,7 @@ fn target(server: &FoundServer, result: &Result<Answers, Error>, config: &Search
     format!("{scheme}://{}", server.address)
 }
 
-fn print(out: &mut impl Write, rows: &[Row], is_json: bool) -> anyhow::Result<()> {
+fn print(out: &mut impl Write, rows: &[DiscoverRow], is_json: bool) -> anyhow::Result<()> {
     if is_json {
         for row in rows {
             writeln!(out, "{}", json_line(row)?)?;
@@ -263,7 +263,7 @@ fn print(out: &mut impl Write, rows: &[Row], is_json: bool) -> anyhow::Result<()
 }
 
 /// Prints one result, after the names of the columns if it is the first.
-fn print_line(row: Row, is_json: bool, is_first: bool) -> anyhow::Result<()> {
+fn print_line(row: DiscoverRow, is_json: bool, is_first: bool) -> anyhow::Result<()> {
     let mut text = Vec::new();
     if is_json {
         writeln!(text, "{}", json_line(&row)?)?;
@@ -284,7 +284,7 @@ fn print_line(row: Row, is_json: bool, is_first: bool) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-fn json_line((target, result): &Row) -> anyhow::Result<String> {
+fn json_line((target, result): &DiscoverRow) -> anyhow::Result<String> {
     Ok(match result {
         Ok(answers) => json::line(&AnswerLine::answered(target, answers.best()))?,
         Err(error) => json::line(&AnswerLine::failed(target, error))?,

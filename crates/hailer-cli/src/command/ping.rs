@@ -13,7 +13,7 @@ use tokio::time::MissedTickBehavior;
 
 /// One result as a line of JSON.
 #[derive(Serialize)]
-struct Line<'a> {
+struct PingLine<'a> {
     schema: &'static str,
     target: &'a str,
     sequence: u32,
@@ -24,7 +24,7 @@ struct Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Summary<'a> {
+struct PingSummary<'a> {
     schema: &'static str,
     target: &'a str,
     requests: u32,
@@ -114,7 +114,7 @@ fn line(
 ) -> anyhow::Result<()> {
     if args.json {
         let answer = end.as_ref().ok();
-        let line = Line {
+        let line = PingLine {
             schema: "hailer/ping/2",
             target: &args.target,
             sequence,
@@ -156,7 +156,7 @@ fn summary(out: &mut impl Write, args: &Ping, Tally { sent, times }: &Tally) -> 
     };
     if args.json {
         let round = |number: f64| (number * 1e3).round() / 1e3;
-        let summary = Summary {
+        let summary = PingSummary {
             schema: "hailer/ping-summary/2",
             target: &args.target,
             requests: *sent,

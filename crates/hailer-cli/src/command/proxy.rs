@@ -80,15 +80,15 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
         has_hex: args.choice.hex,
     };
     let stop = Arc::new(Notify::new());
-    let state = State {
+    let state = OutputState {
         filter,
         form,
         records,
         secrets,
         build: args.build,
-        ..State::default()
+        ..OutputState::default()
     };
-    let screen = Arc::new(Screen {
+    let screen = Arc::new(ProxyOutput {
         state: Mutex::new(state),
         stop: Arc::clone(&stop),
     });
@@ -132,21 +132,21 @@ fn server(text: &str) -> anyhow::Result<(String, u16)> {
 }
 
 /// Output shared by all connections.
-struct Screen {
-    state: Mutex<State>,
+struct ProxyOutput {
+    state: Mutex<OutputState>,
     /// Notified if the output is closed or a file cannot be written.
     stop: Arc<Notify>,
 }
 
 #[derive(Default)]
-struct State {
+struct OutputState {
     filter: PacketFilter,
     form: Form,
     records: Option<Records>,
     secrets: Option<File>,
     /// Value of `--build`.
     build: Option<Build>,
-    sessions: HashMap<u64, Session>,
+    sessions: HashMap<u64, SessionRecorder>,
     connections: u64,
     packets: u64,
     unsound: u64,
@@ -155,19 +155,19 @@ struct State {
 
 /// Recording of one connection.
 #[derive(Default)]
-struct Session {
+struct SessionRecorder {
     recorder: Option<Recorder<BufWriter<File>>>,
     /// Packets that arrived before the build was known.
     held: Vec<(Duration, PacketDirection, Vec<u8>)>,
 }
 
-impl Screen {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+impl ProxyOutput {
+    fn lock(&self) -> std::sync::MutexGuard<'_, OutputState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ProxyObserver for Screen {
+impl ProxyObserver for ProxyOutput {
     fn event(&self, connection: u64, client: SocketAddr, at: Duration, event: ProxyEvent<'_>) {
         let mut state = self.lock();
         if state.failed.is_none()
@@ -179,7 +179,7 @@ impl ProxyObserver for Screen {
     }
 }
 
-impl State {
+impl OutputState {
     fn event(
         &mut self,
         connection: u64,
@@ -321,7 +321,7 @@ impl State {
         Ok(())
     }
 
-    fn finish_session(&mut self, mut session: Session) -> io::Result<()> {
+    fn finish_session(&mut self, mut session: SessionRecorder) -> io::Result<()> {
         match &mut self.records {
             // The connection ended before the build was known. Both builds can represent these
             // packets.
@@ -351,7 +351,7 @@ impl State {
     }
 }
 
-impl Session {
+impl SessionRecorder {
     fn record(
         &mut self,
         records: &mut Records,

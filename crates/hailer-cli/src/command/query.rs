@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// A target as typed and as parsed. Only lines from standard input may be invalid.
-type Entry = (String, Result<Target, String>);
+type TypedTarget = (String, Result<Target, String>);
 
 pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
     let entries = entries(&args)?;
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
 /// Queries all targets. Prints each result once all previous ones are printed.
 async fn query(
     args: &Query,
-    entries: &[Entry],
+    entries: &[TypedTarget],
     client: &Client,
     exit: &mut Exit,
 ) -> anyhow::Result<()> {
@@ -120,13 +120,13 @@ fn config(args: &Query) -> anyhow::Result<ClientConfig> {
     };
     config.ask.auth_token = args.auth.token()?.map(Into::into);
     config.ask.host = args.send_host.as_deref().unwrap_or_default().into();
-    config.strict = args.strict;
+    config.is_strict = args.strict;
     config.has_datagrams = args.raw;
     Ok(config)
 }
 
 /// Returns all targets, parsed before the first query starts.
-fn entries(args: &Query) -> anyhow::Result<Vec<Entry>> {
+fn entries(args: &Query) -> anyhow::Result<Vec<TypedTarget>> {
     let mut entries = Vec::new();
     for text in &args.targets {
         if text != "-" {

@@ -55,9 +55,9 @@ pub(crate) fn write(
 
 /// The secrets of a file.
 #[derive(Debug, Default)]
-pub(crate) struct Secrets(Vec<Line>);
+pub(crate) struct Secrets(Vec<SecretLine>);
 
-struct Line {
+struct SecretLine {
     time: Duration,
     client: SocketAddr,
     server: SocketAddr,
@@ -65,7 +65,7 @@ struct Line {
     secret: Vec<u8>,
 }
 
-impl std::fmt::Debug for Line {
+impl std::fmt::Debug for SecretLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Line({} {} {})", self.client, self.server, self.build)
     }
@@ -116,7 +116,7 @@ impl Secrets {
     }
 }
 
-fn parse(line: &str) -> Option<Line> {
+fn parse(line: &str) -> Option<SecretLine> {
     let words: Vec<&str> = line.split_ascii_whitespace().collect();
     let [time, client, server, _side, build, secret] = words[..] else {
         return None;
@@ -129,7 +129,7 @@ fn parse(line: &str) -> Option<Line> {
     let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let secret: Option<Vec<u8>> = pairs.iter().map(byte).collect();
     let secret = secret.filter(|secret| odd.is_empty() && !secret.is_empty())?;
-    Some(Line {
+    Some(SecretLine {
         time,
         client: client.parse().ok()?,
         server: server.parse().ok()?,

@@ -23,7 +23,7 @@ use toml::Spanned;
 /// Content of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct FileInput {
+struct GamesFileInput {
     game: Blocks<GameInput>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn add_of_config(config: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Parses a file and adds its games if it has no mistakes.
 fn parse(text: &str) -> Result<(), Vec<Problem>> {
-    let document = reader::read::<FileInput>(text);
+    let document = reader::read::<GamesFileInput>(text);
     let mut checker = Checker::new(Path::new(""), &document.lines);
     checker.problems.clone_from(&document.problems);
     let file = document.value.unwrap_or_default();

@@ -35,7 +35,7 @@ const HOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// Content of the configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct FileInput {
+struct ServeFileInput {
     server: Blocks<ServerInput>,
     engine: EngineInput,
     observe: ObserveInput,
@@ -326,7 +326,7 @@ pub(super) fn parse(
     text: &str,
     folder: &Path,
 ) -> Result<(ServeConfig, Vec<Problem>), Vec<Problem>> {
-    let document = reader::read::<FileInput>(text);
+    let document = reader::read::<ServeFileInput>(text);
     let mut checker = Checker::new(folder, &document.lines);
     checker.problems.clone_from(&document.problems);
     let file = document.value.unwrap_or_default();

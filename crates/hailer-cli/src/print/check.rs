@@ -25,24 +25,24 @@ pub(crate) struct CheckedServer<'a> {
 
 /// A finding in JSON, as in schema/check-v1.json.
 #[derive(Serialize)]
-struct Line {
+struct FindingLine {
     schema: &'static str,
     target: String,
     protocol: &'static str,
     address: String,
-    counts: Counts,
+    counts: FindingCounts,
     results: Vec<ResultLine>,
 }
 
 #[derive(Default, Serialize)]
-struct Counts {
+struct FindingCounts {
     pass: usize,
     deviation: usize,
     fail: usize,
     not_applicable: usize,
 }
 
-impl Counts {
+impl FindingCounts {
     fn of(findings: &[Finding]) -> Self {
         let mut counts = Self::default();
         for finding in findings {
@@ -301,7 +301,7 @@ pub(crate) fn summary(
     findings: &[Finding],
     has_bytes: bool,
 ) -> std::io::Result<()> {
-    let counts = Counts::of(findings);
+    let counts = FindingCounts::of(findings);
     writeln!(
         out,
         "\n{} passed, {}, {}, {} not applicable",
@@ -349,12 +349,12 @@ pub(crate) fn json(
             .collect(),
         datagrams: finding.transfers.iter().map(Into::into).collect(),
     });
-    let line = Line {
+    let line = FindingLine {
         schema: "hailer/check/1",
         target: server.target.into(),
         protocol: server.protocol.id,
         address: server.address.to_string(),
-        counts: Counts::of(findings),
+        counts: FindingCounts::of(findings),
         results: results.collect(),
     };
     writeln!(out, "{}", json::line(&line)?)?;
@@ -482,7 +482,7 @@ fn described(finding: &Finding) -> String {
 
 /// Returns all results as JUnit XML. Deviations are tests that pass, with an output.
 pub(crate) fn junit(findings: &[Finding], server: &CheckedServer<'_>) -> String {
-    let counts = Counts::of(findings);
+    let counts = FindingCounts::of(findings);
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     let _ = writeln!(
         out,

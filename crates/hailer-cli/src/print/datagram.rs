@@ -165,7 +165,7 @@ pub(crate) fn rows(out: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
 /// Formats each byte as two hexadecimal digits, or as `hidden` if it belongs to a secret.
 fn digits(bytes: &[u8], notes: &Notes, hidden: &str) -> Vec<String> {
     let mut digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    for field in notes.fields().iter().filter(|field| field.secret) {
+    for field in notes.fields().iter().filter(|field| field.is_secret) {
         let secret = digits.get_mut(field.range.clone()).unwrap_or_default();
         secret.fill(hidden.to_owned());
     }
@@ -174,7 +174,7 @@ fn digits(bytes: &[u8], notes: &Notes, hidden: &str) -> Vec<String> {
 
 /// Returns the value of a field, without secrets.
 fn value(field: &Field) -> &str {
-    if field.secret {
+    if field.is_secret {
         "not shown"
     } else {
         &field.value

@@ -38,7 +38,7 @@ pub(crate) struct Show {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct PacketLine<'a> {
     schema: &'static str,
     at_s: f64,
     #[serde(flatten)]
@@ -46,7 +46,7 @@ struct Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Summary<'a> {
+struct GameSummary<'a> {
     schema: &'static str,
     target: &'a str,
     address: Option<String>,
@@ -70,14 +70,14 @@ struct Summary<'a> {
     players: Vec<&'a str>,
     bytes_received: u64,
     bytes_sent: u64,
-    packets: Vec<Packets>,
+    packets: Vec<PacketGroup>,
     warnings: &'a [String],
     warning_count: u64,
 }
 
 /// Packets of one name and direction.
 #[derive(Serialize)]
-struct Packets {
+struct PacketGroup {
     name: &'static str,
     direction: &'static str,
     packets: u64,
@@ -116,7 +116,7 @@ impl Show {
             writeln!(
                 out,
                 "{}",
-                json::line(&Line {
+                json::line(&PacketLine {
                     schema: "hailer/join/2",
                     at_s: seconds(at),
                     event
@@ -151,7 +151,7 @@ impl Show {
         Ok(out.flush()?)
     }
 
-    fn for_programs<'a>(&'a self, session: Option<&'a JoinSession>, end: &End) -> Summary<'a> {
+    fn for_programs<'a>(&'a self, session: Option<&'a JoinSession>, end: &End) -> GameSummary<'a> {
         let client = session.map(JoinSession::client);
         let game = client.map(|client| client.game());
         let me = game
@@ -163,7 +163,7 @@ impl Show {
         } else {
             None
         };
-        Summary {
+        GameSummary {
             schema: "hailer/join-summary/2",
             target: &self.target,
             address: session.map(|session| session.address().to_string()),
@@ -294,12 +294,12 @@ impl Show {
 }
 
 /// Returns the counts by packet name, most frequent first.
-fn packets(session: &JoinSession) -> Vec<Packets> {
+fn packets(session: &JoinSession) -> Vec<PacketGroup> {
     let ways = [
         (PacketDirection::ToClient, "to-client"),
         (PacketDirection::ToServer, "to-server"),
     ];
-    let mut rows: Vec<Packets> = ways
+    let mut rows: Vec<PacketGroup> = ways
         .into_iter()
         .flat_map(|(direction, text)| {
             session
@@ -309,7 +309,7 @@ fn packets(session: &JoinSession) -> Vec<Packets> {
                 .iter()
                 .map(move |row| (text, row))
         })
-        .map(|(direction, (name, count))| Packets {
+        .map(|(direction, (name, count))| PacketGroup {
             name,
             direction,
             packets: count.packets,

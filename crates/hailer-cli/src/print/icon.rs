@@ -48,7 +48,7 @@ pub(crate) enum IconMode {
 
 /// Form of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum ImageForm {
     Kitty,
     Iterm2,
     Sixel,
@@ -74,20 +74,20 @@ pub(crate) fn show(out: &mut impl Write, icon: &Icon, mode: IconMode) -> io::Res
 }
 
 /// Returns the form for a terminal with these environment variables.
-fn form(mode: IconMode, variable: impl Fn(&str) -> Option<String>) -> Option<Form> {
+fn form(mode: IconMode, variable: impl Fn(&str) -> Option<String>) -> Option<ImageForm> {
     match mode {
         IconMode::Never => None,
         IconMode::Auto => supported(variable),
-        IconMode::Always => Some(supported(variable).unwrap_or(Form::Blocks)),
-        IconMode::Kitty => Some(Form::Kitty),
-        IconMode::Iterm2 => Some(Form::Iterm2),
-        IconMode::Sixel => Some(Form::Sixel),
-        IconMode::Blocks => Some(Form::Blocks),
+        IconMode::Always => Some(supported(variable).unwrap_or(ImageForm::Blocks)),
+        IconMode::Kitty => Some(ImageForm::Kitty),
+        IconMode::Iterm2 => Some(ImageForm::Iterm2),
+        IconMode::Sixel => Some(ImageForm::Sixel),
+        IconMode::Blocks => Some(ImageForm::Blocks),
     }
 }
 
 /// Returns the form that a terminal with these environment variables understands.
-fn supported(variable: impl Fn(&str) -> Option<String>) -> Option<Form> {
+fn supported(variable: impl Fn(&str) -> Option<String>) -> Option<ImageForm> {
     let value = |name: &str| variable(name).unwrap_or_default();
     let is_set = |name: &str| !value(name).is_empty();
     let term = value("TERM");
@@ -109,22 +109,22 @@ fn supported(variable: impl Fn(&str) -> Option<String>) -> Option<Form> {
         .any(|name| term.starts_with(name))
         || term.contains("sixel");
     if is_kitty {
-        Some(Form::Kitty)
+        Some(ImageForm::Kitty)
     } else if is_iterm {
-        Some(Form::Iterm2)
+        Some(ImageForm::Iterm2)
     } else {
-        is_sixel.then_some(Form::Sixel)
+        is_sixel.then_some(ImageForm::Sixel)
     }
 }
 
 /// Returns the characters that draw an icon. `None` if it is no valid image.
-fn draw(icon: &Icon, form: Form) -> Option<String> {
+fn draw(icon: &Icon, form: ImageForm) -> Option<String> {
     let image = Image::decode(icon)?;
     Some(match form {
-        Form::Kitty => kitty(icon),
-        Form::Iterm2 => iterm2(icon),
-        Form::Sixel => sixel(&image.scaled(SIXEL_PIXELS, SIXEL_PIXELS)),
-        Form::Blocks => blocks(&image.scaled(BLOCK_COLUMNS, 2 * BLOCK_ROWS)),
+        ImageForm::Kitty => kitty(icon),
+        ImageForm::Iterm2 => iterm2(icon),
+        ImageForm::Sixel => sixel(&image.scaled(SIXEL_PIXELS, SIXEL_PIXELS)),
+        ImageForm::Blocks => blocks(&image.scaled(BLOCK_COLUMNS, 2 * BLOCK_ROWS)),
     })
 }
 
@@ -328,7 +328,7 @@ mod tests {
         Icon::from_data_uri(&format!("data:image/png;base64,{base64}")).unwrap()
     }
 
-    fn chosen(mode: IconMode, variables: &[(&str, &str)]) -> Option<Form> {
+    fn chosen(mode: IconMode, variables: &[(&str, &str)]) -> Option<ImageForm> {
         form(mode, |name| {
             let known = variables.iter().find(|(known, _)| *known == name);
             known.map(|(_, value)| (*value).to_owned())
@@ -338,14 +338,14 @@ mod tests {
     #[test]
     fn the_environment_selects_the_form() {
         for (variables, expected) in [
-            (&[("TERM", "xterm-kitty")][..], Some(Form::Kitty)),
-            (&[("KITTY_WINDOW_ID", "1")], Some(Form::Kitty)),
-            (&[("TERM_PROGRAM", "ghostty")], Some(Form::Kitty)),
-            (&[("TERM_PROGRAM", "iTerm.app")], Some(Form::Iterm2)),
-            (&[("TERM_PROGRAM", "WezTerm")], Some(Form::Iterm2)),
-            (&[("LC_TERMINAL", "iTerm2")], Some(Form::Iterm2)),
-            (&[("TERM", "foot")], Some(Form::Sixel)),
-            (&[("TERM", "xterm-sixel")], Some(Form::Sixel)),
+            (&[("TERM", "xterm-kitty")][..], Some(ImageForm::Kitty)),
+            (&[("KITTY_WINDOW_ID", "1")], Some(ImageForm::Kitty)),
+            (&[("TERM_PROGRAM", "ghostty")], Some(ImageForm::Kitty)),
+            (&[("TERM_PROGRAM", "iTerm.app")], Some(ImageForm::Iterm2)),
+            (&[("TERM_PROGRAM", "WezTerm")], Some(ImageForm::Iterm2)),
+            (&[("LC_TERMINAL", "iTerm2")], Some(ImageForm::Iterm2)),
+            (&[("TERM", "foot")], Some(ImageForm::Sixel)),
+            (&[("TERM", "xterm-sixel")], Some(ImageForm::Sixel)),
             (&[("TERM", "xterm-256color")], None),
             (&[], None),
             (&[("TERM", "xterm-kitty"), ("TMUX", "/tmp/tmux")], None),
@@ -355,10 +355,10 @@ mod tests {
             ),
         ] {
             assert_eq!(chosen(IconMode::Auto, variables), expected, "{variables:?}");
-            let always = expected.unwrap_or(Form::Blocks);
+            let always = expected.unwrap_or(ImageForm::Blocks);
             assert_eq!(chosen(IconMode::Always, variables), Some(always));
             assert_eq!(chosen(IconMode::Never, variables), None);
-            assert_eq!(chosen(IconMode::Sixel, variables), Some(Form::Sixel));
+            assert_eq!(chosen(IconMode::Sixel, variables), Some(ImageForm::Sixel));
         }
     }
 
@@ -370,7 +370,7 @@ mod tests {
             (mixed as u32).to_be_bytes()
         });
         assert!(noisy.to_png().len() > 2 * KITTY_PIECE_BYTES);
-        let text = draw(&noisy, Form::Kitty).unwrap();
+        let text = draw(&noisy, ImageForm::Kitty).unwrap();
         let mut joined = String::new();
         let pieces: Vec<&str> = text.split("\x1b_G").skip(1).collect();
         for (number, piece) in pieces.iter().enumerate() {
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn iterm_images_have_their_length() {
         let flag = flag();
-        let text = draw(&flag, Form::Iterm2).unwrap();
+        let text = draw(&flag, ImageForm::Iterm2).unwrap();
         let (keys, data) = text.split_once(':').unwrap();
         assert!(keys.contains(&format!("size={};", flag.to_png().len())));
         let data = data.strip_suffix('\x07').unwrap();
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn sixel_images_have_one_band_for_six_rows() {
-        let text = draw(&flag(), Form::Sixel).unwrap();
+        let text = draw(&flag(), ImageForm::Sixel).unwrap();
         assert!(text.starts_with("\x1bP0;1;0q\"1;1;64;64#5;2;0;0;100#180;2;100;0;0"));
         assert!(text.ends_with("-\x1b\\"));
         let bands: Vec<&str> = text.split('-').collect();
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn blocks_show_two_pixels_in_a_cell() {
-        let text = draw(&flag(), Form::Blocks).unwrap();
+        let text = draw(&flag(), ImageForm::Blocks).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), BLOCK_ROWS);
         let cell = "\x1b[38;2;255;0;0;48;2;255;0;0m▀";
@@ -425,7 +425,7 @@ mod tests {
             format!("  {}{}\x1b[0m", cell.repeat(half), "\x1b[0m ".repeat(half))
         );
         let one = icon(1, 1, |_, _| BLUE);
-        let text = draw(&one, Form::Blocks).unwrap();
+        let text = draw(&one, ImageForm::Blocks).unwrap();
         assert_eq!(
             text.matches("48;2;0;0;255").count(),
             BLOCK_COLUMNS * BLOCK_ROWS
@@ -435,7 +435,12 @@ mod tests {
     #[test]
     fn damaged_images_are_not_shown() {
         let whole = flag();
-        for form in [Form::Kitty, Form::Iterm2, Form::Sixel, Form::Blocks] {
+        for form in [
+            ImageForm::Kitty,
+            ImageForm::Iterm2,
+            ImageForm::Sixel,
+            ImageForm::Blocks,
+        ] {
             for length in (8..whole.to_png().len()).step_by(7) {
                 let cut = Icon::from_png(&whole.to_png()[..length]).unwrap();
                 assert_eq!(draw(&cut, form), None, "{length}");

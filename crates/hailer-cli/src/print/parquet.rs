@@ -60,7 +60,7 @@ pub(crate) fn write(
 /// A file that is written row by row.
 pub(crate) struct Rows<W: Write + Send> {
     file: SerializedFileWriter<W>,
-    columns: Vec<Column>,
+    columns: Vec<ParquetColumn>,
     rows: u64,
     group_rows: usize,
 }
@@ -77,7 +77,7 @@ impl<W: Write + Send> Rows<W> {
         let file = SerializedFileWriter::new(to, schema, Arc::new(properties.build()))?;
         let columns = shape
             .iter()
-            .map(|&(name, kind)| Column::new(name, kind))
+            .map(|&(name, kind)| ParquetColumn::new(name, kind))
             .collect();
         Ok(Self {
             file,
@@ -160,7 +160,7 @@ impl<W: Write + Send> Rows<W> {
 }
 
 /// A column of the file. A list of objects has one leaf for each member.
-struct Column {
+struct ParquetColumn {
     name: &'static str,
     kind: Kind,
     /// One leaf for a plain value or a list of strings, one per member for a list of objects.
@@ -185,7 +185,7 @@ enum Values {
 }
 
 /// The methods return `None` if a value has another type than the column.
-impl Column {
+impl ParquetColumn {
     fn new(name: &'static str, kind: Kind) -> Self {
         let text = |present| Leaf::new(Values::Text(Vec::new(), Vec::new()), present);
         let leaves = match kind {

@@ -65,12 +65,12 @@ const MORNING_TICKS: i64 = 1000;
 pub struct ClientId(u64);
 
 /// Fills a slice with random bytes of cryptographic quality.
-type Random = Box<dyn FnMut(&mut [u8]) + Send>;
+type RandomSource = Box<dyn FnMut(&mut [u8]) + Send>;
 
 /// Game server with its world and clients.
 pub struct Server {
     config: GameServerConfig,
-    random: Random,
+    random: RandomSource,
     /// RSA keys; `None` if encryption is off.
     keys: Option<KeyPair>,
     world: World,
@@ -95,7 +95,7 @@ impl Server {
         config: GameServerConfig,
         random: impl FnMut(&mut [u8]) + Send + 'static,
     ) -> Result<Self, KeyError> {
-        let mut random: Random = Box::new(random);
+        let mut random: RandomSource = Box::new(random);
         let keys = match config.encryption {
             Encryption::Off => None,
             _ => Some(KeyPair::generate(&mut random)?),

@@ -282,7 +282,7 @@ pub fn render(
         [Notification { items, more: 0, .. }] if items.len() == 1 => page_url(page, &items[0]),
         _ => page_url(page, &AffectedServer::default()),
     };
-    let message = Message {
+    let message = MessageParts {
         title,
         text,
         kind,
@@ -555,7 +555,7 @@ fn utc(at: Millis) -> String {
 }
 
 /// Parts that all formats share.
-struct Message<'a> {
+struct MessageParts<'a> {
     title: String,
     text: String,
     kind: &'static str,
@@ -566,7 +566,7 @@ struct Message<'a> {
     url: Option<String>,
 }
 
-impl Message<'_> {
+impl MessageParts<'_> {
     fn has_open_incidents(&self) -> bool {
         self.notifications.iter().any(|notification| {
             matches!(

@@ -31,18 +31,18 @@ static FILL: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::FILL));
 static ANNOUNCE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::ANNOUNCE));
 
 /// Why filling failed. It is tried again.
-enum Failure {
+enum FillError {
     Redis(RedisError),
     History(HistoryError),
 }
 
-impl From<RedisError> for Failure {
+impl From<RedisError> for FillError {
     fn from(error: RedisError) -> Self {
         Self::Redis(error)
     }
 }
 
-impl From<HistoryError> for Failure {
+impl From<HistoryError> for FillError {
     fn from(error: HistoryError) -> Self {
         Self::History(error)
     }
@@ -71,19 +71,19 @@ pub(super) async fn run(shared: Arc<Shared>) {
             };
             shared.fill.notify_one();
             match failure {
-                Failure::Redis(error) => {
+                FillError::Redis(error) => {
                     shared.set_error("fill", Some(shared.config.redis.describe(&error)));
                     sleep(super::RECONNECT_DELAY).await;
                     break;
                 }
-                Failure::History(error) => shared.set_error("fill", Some(error.to_string())),
+                FillError::History(error) => shared.set_error("fill", Some(error.to_string())),
             }
             sleep(super::RECONNECT_DELAY).await;
         }
     }
 }
 
-async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), Failure> {
+async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), FillError> {
     if shared.must_fill.load(Ordering::Relaxed) {
         let last = Chunk::of(shared.history.last_server().await?);
         let mut first = 0;
@@ -148,7 +148,7 @@ async fn write(
     link: &mut RedisConnection,
     chunks: BTreeSet<Chunk>,
     wait: Millis,
-) -> Result<(), Failure> {
+) -> Result<(), FillError> {
     let mut left = chunks;
     for _ in 0..MAX_WRITE_TRIES {
         let (Some(first), Some(last)) = (left.first().copied(), left.last().copied()) else {
@@ -242,7 +242,7 @@ async fn forget(
     link: &mut RedisConnection,
     chunk: Chunk,
     servers: &[Server],
-) -> Result<(), Failure> {
+) -> Result<(), FillError> {
     let key = shared.keys.state(chunk);
     let known: Vec<i64> = cmd("HKEYS").arg(&key).query_async(link).await?;
     let gone: Vec<i64> = known

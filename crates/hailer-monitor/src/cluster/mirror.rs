@@ -41,7 +41,7 @@ pub(super) struct Mirror {
     all_kept: usize,
 }
 
-type Read = Option<Vec<(String, Vec<(String, Vec<Vec<u8>>)>)>>;
+type StatusRead = Option<Vec<(String, Vec<(String, Vec<Vec<u8>>)>)>>;
 
 impl Mirror {
     /// Loads all servers and states from the history.
@@ -203,7 +203,7 @@ impl Mirror {
                     .arg("STREAMS")
                     .arg(key)
                     .arg(from);
-                let read: Read = read.query_async(&mut link).await?;
+                let read: StatusRead = read.query_async(&mut link).await?;
                 let entries: Vec<_> = read
                     .into_iter()
                     .flatten()

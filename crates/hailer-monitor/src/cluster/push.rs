@@ -86,7 +86,7 @@ struct StreamEntry {
 }
 
 /// State record of a server, to be written.
-type Record = (Chunk, ServerId, StateRecord);
+type PendingState = (Chunk, ServerId, StateRecord);
 /// Statuses of one part, and their long parts, concatenated.
 type Statuses = (Vec<StatusEntry>, Vec<u8>);
 
@@ -294,7 +294,7 @@ impl Pusher {
         }
     }
 
-    fn add_memories(&self, memories: &[Record], pipes: &mut BTreeMap<usize, Pipeline>) {
+    fn add_memories(&self, memories: &[PendingState], pipes: &mut BTreeMap<usize, Pipeline>) {
         for (chunk, server, memory) in memories {
             let pipe = pipes.entry(part(*chunk)).or_insert_with(pipe);
             let json = serde_json::to_vec(memory).unwrap_or_default();
@@ -349,7 +349,7 @@ impl Pusher {
 
     /// Turns the gathered results into entries. Returns the state records and statuses that have
     /// changed since they were last sent, and all state records of the `given` chunks.
-    fn entries(&mut self, given: &[Chunk]) -> (Vec<Record>, BTreeMap<usize, Statuses>) {
+    fn entries(&mut self, given: &[Chunk]) -> (Vec<PendingState>, BTreeMap<usize, Statuses>) {
         let part_of = |server: ServerId| part(Chunk::of(server));
         let mut servers = BTreeSet::new();
         let mut parts: BTreeMap<usize, (Vec<PollResult>, Vec<PlayerSession>)> = BTreeMap::new();

@@ -43,7 +43,7 @@ const MAX_RESULT_WAIT_MS: Millis = 60_000;
 
 /// Id and fields of an entry, as Redis returns them.
 type Raw = (String, Option<Vec<Vec<u8>>>);
-type Read = Option<Vec<(String, Vec<Raw>)>>;
+type ResultRead = Option<Vec<(String, Vec<Raw>)>>;
 
 pub(super) async fn run(shared: Arc<Shared>) {
     super::converse(shared, "write", async |shared, link| {
@@ -87,7 +87,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
             read.arg("STREAMS")
                 .arg(shared.keys.results(part))
                 .arg(if again { "0" } else { ">" });
-            async move { read.query_async::<Read>(&mut link).await }
+            async move { read.query_async::<ResultRead>(&mut link).await }
         });
         let mut is_all = true;
         for (part, read) in join_all(reads).await.into_iter().enumerate() {

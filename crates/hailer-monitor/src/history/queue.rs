@@ -77,12 +77,12 @@ pub struct WriterHealth {
 /// Handle of the queue; cheap to clone. When the last one is dropped, the rest is written.
 #[derive(Clone, Debug)]
 pub struct HistoryWriter {
-    messages: mpsc::Sender<Message>,
+    messages: mpsc::Sender<QueueMessage>,
     health: watch::Receiver<WriterHealth>,
 }
 
 #[derive(Debug)]
-enum Message {
+enum QueueMessage {
     Batch(Batch),
     Finish(oneshot::Sender<()>),
 }
@@ -109,7 +109,7 @@ impl HistoryWriter {
 
     /// Queues a batch without waiting. Returns `false` if the queue is full or its task is gone.
     pub fn send(&self, batch: Batch) -> bool {
-        self.messages.try_send(Message::Batch(batch)).is_ok()
+        self.messages.try_send(QueueMessage::Batch(batch)).is_ok()
     }
 
     /// Returns the current health.
@@ -121,7 +121,7 @@ impl HistoryWriter {
     /// health: rows still kept are lost.
     pub async fn finish(self) -> WriterHealth {
         let (done, wait) = oneshot::channel();
-        if self.messages.send(Message::Finish(done)).await.is_ok() {
+        if self.messages.send(QueueMessage::Finish(done)).await.is_ok() {
             let _ = wait.await;
         }
         self.health()
@@ -132,7 +132,7 @@ impl HistoryWriter {
 struct WriterTask {
     history: History,
     bounds: WriterLimits,
-    inbox: mpsc::Receiver<Message>,
+    inbox: mpsc::Receiver<QueueMessage>,
     published: watch::Sender<WriterHealth>,
     health: WriterHealth,
     kept: Backlog,
@@ -143,7 +143,8 @@ struct WriterTask {
     pause: Duration,
 }
 
-type PendingWrite = Pin<Box<dyn Future<Output = (Batch, Result<WriteCounts, Failure>)> + Send>>;
+type PendingWrite =
+    Pin<Box<dyn Future<Output = (Batch, Result<WriteCounts, WriteFailure>)> + Send>>;
 
 impl WriterTask {
     async fn run(mut self) {
@@ -156,9 +157,9 @@ impl WriterTask {
         loop {
             tokio::select! {
                 message = self.inbox.recv(), if finish.is_none() => match message {
-                    Some(Message::Batch(batch)) => self.keep(batch),
+                    Some(QueueMessage::Batch(batch)) => self.keep(batch),
                     // Try once more, without waiting for an unavailable database.
-                    Some(Message::Finish(done)) => {
+                    Some(QueueMessage::Finish(done)) => {
                         finish = Some(Some(done));
                         not_before = None;
                     }
@@ -210,7 +211,7 @@ impl WriterTask {
         let stop_timeout = self.bounds.stop_timeout;
         Box::pin(async move {
             let result = match timeout(stop_timeout, history.write(&batch)).await {
-                Ok(result) => result.map_err(|error| Failure {
+                Ok(result) => result.map_err(|error| WriteFailure {
                     is_of_data: is_of_data(&error),
                     message: error.to_string(),
                 }),
@@ -219,7 +220,7 @@ impl WriterTask {
                         "the history fails: no answer within {} s",
                         stop_timeout.as_secs_f32()
                     );
-                    Err(Failure {
+                    Err(WriteFailure {
                         is_of_data: false,
                         message,
                     })
@@ -230,7 +231,7 @@ impl WriterTask {
     }
 
     /// Returns when to try again; `None` for immediately.
-    fn done(&mut self, batch: Batch, result: Result<WriteCounts, Failure>) -> Option<Instant> {
+    fn done(&mut self, batch: Batch, result: Result<WriteCounts, WriteFailure>) -> Option<Instant> {
         self.under_way = 0;
         match result {
             Ok(_) => {
@@ -278,7 +279,7 @@ impl WriterTask {
     }
 }
 
-struct Failure {
+struct WriteFailure {
     is_of_data: bool,
     message: String,
 }

@@ -24,7 +24,7 @@ const RARE_POLL_INTERVAL: u32 = 10;
 pub(super) struct GamePlan {
     game: &'static Game,
     /// The main protocol, then the others.
-    parts: Vec<Part>,
+    parts: Vec<GamePart>,
 }
 
 /// A probe of a poll.
@@ -37,7 +37,7 @@ pub(super) struct PlannedProbe {
 }
 
 /// One protocol of a game.
-struct Part {
+struct GamePart {
     protocol: &'static dyn Protocol,
     /// Port that answered last.
     port: Option<u16>,
@@ -45,7 +45,7 @@ struct Part {
     silent_polls: u32,
 }
 
-impl std::fmt::Debug for Part {
+impl std::fmt::Debug for GamePart {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let id = self.protocol.info().id;
         write!(f, "{id} at {:?}, {} silent", self.port, self.silent_polls)
@@ -58,7 +58,7 @@ impl GamePlan {
     pub(super) fn of(target: &Target) -> Option<Box<Self>> {
         let game = target.game?;
         let protocols = catalog::protocols_of(game).into_iter();
-        let part = |protocol| Part {
+        let part = |protocol| GamePart {
             protocol,
             port: None,
             silent_polls: 0,
@@ -75,7 +75,7 @@ impl GamePlan {
     /// Returns the probes of the next poll, that of the main protocol first.
     pub(super) fn probes(&self) -> Vec<PlannedProbe> {
         let has_quirks = self.game.quirks.contains(&Quirk::NoPlayerList);
-        let probe = |part: &Part| PlannedProbe {
+        let probe = |part: &GamePart| PlannedProbe {
             protocol: part.protocol,
             port: part.port,
             // A server whose port is known is not searched at other ports during an outage.
@@ -113,7 +113,7 @@ impl GamePlan {
     }
 }
 
-impl Part {
+impl GamePart {
     /// Returns whether a complementary protocol is queried in the next poll.
     fn is_due(&self) -> bool {
         self.silent_polls < MAX_SILENT_POLLS || self.silent_polls.is_multiple_of(RARE_POLL_INTERVAL)

@@ -61,7 +61,15 @@ pub(super) async fn rows(State(app): State<App>, request: Parts) -> Response {
         since.is_some_and(|since| last.is_some_and(|last| last.at >= since))
     };
     let changed = ids.iter().filter(is_new).copied().collect();
-    watch(&app, &request, updates, ids, changed, false, Form::Rows)
+    watch(
+        &app,
+        &request,
+        updates,
+        ids,
+        changed,
+        false,
+        StreamKind::Rows,
+    )
 }
 
 /// `/live/server/{name}?since=MILLISECONDS`: event `changed` when there is a newer sample than that
@@ -78,7 +86,15 @@ pub(super) async fn server(
             let is_new = since(&request)
                 .is_some_and(|since| row.last_sample.is_some_and(|last| last.at != since));
             let changed = if is_new { ids.clone() } else { HashSet::new() };
-            watch(&app, &request, updates, ids, changed, false, Form::Word)
+            watch(
+                &app,
+                &request,
+                updates,
+                ids,
+                changed,
+                false,
+                StreamKind::Word,
+            )
         }
         None => page::error(
             &app,
@@ -101,7 +117,7 @@ pub(super) async fn events(State(app): State<App>, request: Parts) -> Response {
         HashSet::new(),
         HashSet::new(),
         is_new,
-        Form::Events,
+        StreamKind::Events,
     )
 }
 
@@ -125,7 +141,7 @@ fn watch(
     ids: HashSet<ServerId>,
     changed: HashSet<ServerId>,
     is_other_sum: bool,
-    form: Form,
+    form: StreamKind,
 ) -> Response {
     let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
     let who = client_ip(&request.extensions, &request.headers, is_behind_proxy);
@@ -178,7 +194,7 @@ fn watch(
 }
 
 /// Kind of a stream.
-enum Form {
+enum StreamKind {
     /// Changed rows and totals.
     Rows,
     /// `changed` when one of the rows changed.
@@ -193,7 +209,7 @@ struct Listener {
     updates: broadcast::Receiver<Arc<Update>>,
     closing: watch::Receiver<bool>,
     ids: HashSet<ServerId>,
-    form: Form,
+    form: StreamKind,
     /// Rows of the page that changed since the last event.
     changed: HashSet<ServerId>,
     has_list_changed: bool,
@@ -254,9 +270,9 @@ impl Listener {
             .extend(update.servers.iter().filter(|id| self.ids.contains(id)));
         self.has_list_changed |= update.has_list_changed;
         self.is_other_sum |= match self.form {
-            Form::Rows => true,
-            Form::Word => false,
-            Form::Events => !update.events.is_empty(),
+            StreamKind::Rows => true,
+            StreamKind::Word => false,
+            StreamKind::Events => !update.events.is_empty(),
         };
     }
 
@@ -267,7 +283,7 @@ impl Listener {
         if std::mem::take(&mut self.has_list_changed) {
             return Some(Event::default().event("list").data("again"));
         }
-        if let Form::Word | Form::Events = self.form {
+        if let StreamKind::Word | StreamKind::Events = self.form {
             let notice = page::notice(&self.app);
             let is_other = is_other_sum || !changed.is_empty() || notice != self.notice;
             self.notice = notice;

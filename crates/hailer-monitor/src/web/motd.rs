@@ -56,11 +56,11 @@ fn class(style: Style) -> String {
         }
     };
     let styles = [
-        (style.bold, "mb"),
-        (style.italic, "mi"),
-        (style.underline, "mu"),
-        (style.strikethrough, "ms"),
-        (style.obfuscated, "mk"),
+        (style.is_bold, "mb"),
+        (style.is_italic, "mi"),
+        (style.is_underlined, "mu"),
+        (style.is_struck, "ms"),
+        (style.is_obfuscated, "mk"),
     ];
     for (_, word) in styles.iter().filter(|(is_on, _)| *is_on) {
         if !class.is_empty() {

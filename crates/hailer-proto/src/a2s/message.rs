@@ -690,11 +690,7 @@ fn read_rules<'a>(r: &mut Reader<'a, '_>) -> Result<Rules<'a>, Error> {
     let mut list = Vec::with_capacity(counted.min(r.remaining() / 2));
     while let Some(entry) = rule_length(r.rest()) {
         if list.len() == MAX_RULES {
-            return Err(Error {
-                field: "rules",
-                at: r.at(),
-                kind: ErrorKind::Limit { limit: MAX_RULES },
-            });
+            return Err(Error::limit("rules", r.at(), MAX_RULES));
         }
         r.notes().group("rule", list.len());
         let start = r.at();

@@ -34,7 +34,7 @@ pub use server::{A2sConfig, A2sResponder, Disclosure};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    OptionError, Options, Proof, Protocol, Responder, Transport,
+    Options, Proof, Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -149,12 +149,7 @@ impl Protocol for A2s {
         Box::new(A2sExchange::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        keys: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
         let config = A2sConfig::read(options)?;
         Ok(Arc::new(A2sResponder::new(status, keys, &config)))
     }

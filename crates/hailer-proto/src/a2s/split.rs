@@ -273,11 +273,7 @@ impl OpenMessage {
     fn join(&self, fallback: Layout, notes: &mut Notes) -> Result<Option<Vec<u8>>, Broken> {
         if self.parts.len() > MAX_PARTS.into() || self.bytes() > MAX_BYTES {
             let limit = MAX_BYTES;
-            return Err(Broken::Message(Error {
-                field: "parts",
-                at: 0,
-                kind: ErrorKind::Limit { limit },
-            }));
+            return Err(Broken::Message(Error::limit("parts", 0, limit)));
         }
         let layout = self.layout.unwrap_or(fallback);
         let mut parts: Vec<Part<'_>> = Vec::with_capacity(self.parts.len());
@@ -448,7 +444,7 @@ mod tests {
             assert_eq!(Layout::of_first(&part), None, "{number_and_total:#04x}");
         }
         for (header, payload) in [
-            (&[2, 1][..], &MESSAGE[..]),
+            (&[2, 1][..], MESSAGE),
             (&[2, 1, 0xE0, 4], MESSAGE),
             (&[2, 0], &MESSAGE[1..]),
             (&[2, 0, 0xE0, 4], &MESSAGE[1..]),

@@ -217,12 +217,7 @@ pub(super) fn explain(
         Kind::Big => Info::read(bytes, notes).err(),
         Kind::SmallRequest | Kind::BigRequest => read_request(bytes, notes).err(),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: false,
-        error,
-    })
+    Some(Explanation::guess(message, found, error))
 }
 
 fn read_request(bytes: &[u8], notes: &mut Notes) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use super::deviation::*;
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content, first_nul};
+use crate::wire::{Error, Notes, Reader, by_content, first_nul};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -214,11 +214,7 @@ fn parse_rules<'a>(r: &mut Reader<'a, '_>, reply: &mut Reply<'a>) -> Result<(), 
         }
         let value = text(r, "value")?;
         if reply.rules.len() == MAX_ENTRIES {
-            return Err(Error {
-                field: "key",
-                at,
-                kind: ErrorKind::Limit { limit: MAX_ENTRIES },
-            });
+            return Err(Error::limit("key", at, MAX_ENTRIES));
         }
         reply.rules.push((key, value));
     }
@@ -316,39 +312,33 @@ pub(super) fn explain(
 ) -> Option<Explanation> {
     let direction = seen.direction();
     if let (Some(kind), true) = (Kind::of_reply(bytes), direction != Some(Direction::Request)) {
-        return Some(Explanation {
-            message: match kind {
+        return Some(Explanation::certain(
+            match kind {
                 Kind::Full => "full reply",
                 Kind::Short => "short reply",
                 Kind::Counts => "counts reply",
             },
-            direction: Direction::Reply,
-            is_certain: true,
-            error: parse(bytes, notes).err(),
-        });
+            Direction::Reply,
+            parse(bytes, notes).err(),
+        ));
     }
     let &[byte] = bytes else {
         return None;
     };
     let kind = Kind::of_request(byte).filter(|_| direction != Some(Direction::Reply))?;
     notes.field(0..1, "kind", || String::from(char::from(byte)));
-    Some(Explanation {
-        message: match kind {
+    Some(Explanation::guess(
+        match kind {
             Kind::Full => "full request",
             Kind::Short => "short request",
             Kind::Counts => "counts request",
         },
-        direction: Direction::Request,
-        is_certain: false,
-        error: None,
-    })
+        Direction::Request,
+        None,
+    ))
 }
 
 /// Returns an error for a reply of another kind.
 pub fn wrong_kind() -> Error {
-    Error {
-        field: "magic",
-        at: 0,
-        kind: ErrorKind::Bad("the kind of reply that was requested"),
-    }
+    Error::bad("magic", 0, "the kind of reply that was requested")
 }

@@ -3,7 +3,7 @@
 //! Limits: packets of 16 KiB, 4,096 words of a packet, 1,024 bytes of a word.
 
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content};
+use crate::wire::{Error, Notes, Reader, Writer, by_content};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -63,11 +63,7 @@ impl<'a> Packet<'a> {
         let at = r.at();
         let count = r.u32_le("number of words")? as usize;
         if count > MAX_WORDS {
-            return Err(Error {
-                field: "number of words",
-                at,
-                kind: ErrorKind::Limit { limit: MAX_WORDS },
-            });
+            return Err(Error::limit("number of words", at, MAX_WORDS));
         }
         let mut words = Vec::new();
         for index in 0..count {
@@ -75,11 +71,7 @@ impl<'a> Packet<'a> {
             let at = r.at();
             let length = u32::from_le_bytes(r.array("word")?) as usize;
             if length > MAX_WORD {
-                return Err(Error {
-                    field: "word",
-                    at,
-                    kind: ErrorKind::Limit { limit: MAX_WORD },
-                });
+                return Err(Error::limit("word", at, MAX_WORD));
             }
             let word = r.take(length, "word")?;
             let end = r.at();
@@ -141,12 +133,7 @@ pub(super) fn explain(
     while r.remaining() > 0 && error.is_none() {
         error = Packet::read(&mut r).err();
     }
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: false,
-        error,
-    })
+    Some(Explanation::guess(message, found, error))
 }
 
 #[cfg(test)]

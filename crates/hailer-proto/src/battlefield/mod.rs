@@ -20,8 +20,8 @@ pub use server::BattlefieldResponder;
 
 use crate::model::{Extra, Status, Text, Value};
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError, Options, Protocol,
-    Responder,
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult,
 };
 use crate::sample;
 use crate::token::Keys;
@@ -89,12 +89,7 @@ impl Protocol for Battlefield {
         Box::new(BattlefieldExchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(BattlefieldResponder::new(status)))
     }

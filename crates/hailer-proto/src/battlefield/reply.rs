@@ -4,7 +4,7 @@
 
 use super::deviation::*;
 use crate::model::{Address, Extra, Player, Status, Text, Value};
-use crate::wire::{Error, ErrorKind, Notes, by_content, filled};
+use crate::wire::{Error, Notes, by_content, filled};
 use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
@@ -210,11 +210,7 @@ pub(super) fn read_players(words: &[&[u8]], notes: &mut Notes) -> Result<Vec<Pla
             .and_then(|count| usize::try_from(count).ok());
         match count {
             None => Err(Error::bad(field, 0, "a number")),
-            Some(count) if count > limit => Err(Error {
-                field,
-                at: 0,
-                kind: ErrorKind::Limit { limit },
-            }),
+            Some(count) if count > limit => Err(Error::limit(field, 0, limit)),
             Some(count) => Ok(count),
         }
     };

@@ -3,10 +3,10 @@
 //! Limits: 8 commands of a connection, texts of 200 bytes, lists that fit a packet.
 
 use super::message::{self, FROM_SERVER, MAX_BYTES, Packet, REPLY};
-use crate::model::{Player, Status, Text, Value, is_control};
+use crate::model::{Player, Status, Text, Value, without_controls};
 use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
-use crate::wire::{Error, ErrorKind, Notes, Reader, cut};
+use crate::wire::{Error, Notes, Reader, cut};
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -55,8 +55,7 @@ impl BattlefieldResponder {
 
 /// Returns the start of a text without control characters.
 fn line(text: &str) -> String {
-    let text: String = text.chars().filter(|c| !is_control(*c)).collect();
-    cut(&text, MAX_TEXT).into()
+    cut(&without_controls(text), MAX_TEXT).into()
 }
 
 fn info(status: &Status) -> Vec<String> {
@@ -263,13 +262,7 @@ impl Connection for BattlefieldConnection {
                 }
             }
             if self.commands >= MAX_COMMANDS {
-                break ConnectionStep::Bad(Error {
-                    field: "commands",
-                    at: consumed,
-                    kind: ErrorKind::Limit {
-                        limit: MAX_COMMANDS.into(),
-                    },
-                });
+                break ConnectionStep::Bad(Error::limit("commands", consumed, MAX_COMMANDS.into()));
             }
         };
         Received { consumed, step }

@@ -15,7 +15,7 @@ const MAX_PLAYERS: usize = 1_024;
 #[derive(Debug)]
 pub struct BeamMpExchange {
     depth: Depth,
-    with_players: bool,
+    has_players: bool,
     /// The last request.
     request: u8,
 }
@@ -25,7 +25,7 @@ impl BeamMpExchange {
     pub fn new(ask: &Ask) -> Self {
         Self {
             depth: ask.depth,
-            with_players: ask.has_players,
+            has_players: ask.has_players,
             request: match ask.depth {
                 Depth::Ping => PING,
                 Depth::Basic | Depth::Full => INFORMATION,
@@ -46,7 +46,7 @@ impl BeamMpExchange {
             }
         } else {
             match Information::read(bytes, &mut notes) {
-                Ok(information) => fill(&information, self.with_players, &mut status),
+                Ok(information) => fill(&information, self.has_players, &mut status),
                 Err(error) => return Step::Bad(error.into()),
             }
         }
@@ -87,7 +87,7 @@ impl Exchange for BeamMpExchange {
 }
 
 /// Converts the information to a status (spec/beammp.md#6).
-fn fill(information: &Information, with_players: bool, status: &mut Status) {
+fn fill(information: &Information, has_players: bool, status: &mut Status) {
     let colored = |text| Text::carets(text, Carets::Alphanumeric);
     status.name = information.text("name").map(colored);
     status.motd = information.text("desc").map(colored);
@@ -98,7 +98,7 @@ fn fill(information: &Information, with_players: bool, status: &mut Status) {
     status.version = information.text("version").map(Into::into);
     status.players.online = information.number("players");
     status.players.max = information.number("maxplayers");
-    if let Some(names) = information.text("playerslist").filter(|_| with_players) {
+    if let Some(names) = information.text("playerslist").filter(|_| has_players) {
         let names = names.split(';').filter(|name| !name.is_empty());
         let player = |name| Player::named(Text::unformatted(name));
         let list: Vec<Player> = names.take(MAX_PLAYERS).map(player).collect();

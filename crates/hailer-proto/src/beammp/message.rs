@@ -108,9 +108,7 @@ fn length(bytes: &[u8]) -> Result<usize, Error> {
     let bad = Error::bad("length", 0, "the length of the information");
     let length = usize::try_from(length).map_err(|_| bad)?;
     if length > MAX_BYTES {
-        let kind = ErrorKind::Limit { limit: MAX_BYTES };
-        let field = "length";
-        return Err(Error { field, at: 0, kind });
+        return Err(Error::limit("length", 0, MAX_BYTES));
     }
     Ok(length)
 }
@@ -131,9 +129,7 @@ pub fn end(bytes: &[u8]) -> Result<Frame, Error> {
     }
     if is_bare(bytes) {
         if bytes.len() > MAX_BYTES {
-            let kind = ErrorKind::Limit { limit: MAX_BYTES };
-            let field = "information";
-            return Err(Error { field, at: 0, kind });
+            return Err(Error::limit("information", 0, MAX_BYTES));
         }
         let parsed = Json::parse(bytes, 0..bytes.len(), "information");
         return Ok(match parsed.err() {
@@ -158,25 +154,19 @@ pub(super) fn explain(
     direction: Option<Direction>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let reply = |message, error| Explanation {
-        message,
-        direction: Direction::Reply,
-        is_certain: false,
-        error,
-    };
+    let reply = |message, error| Explanation::guess(message, Direction::Reply, error);
     match (bytes, direction) {
         (&[INFORMATION | PING], None | Some(Direction::Request)) => {
             notes.field(0..1, "request", || "1 byte".into());
-            Some(Explanation {
-                message: if bytes == [PING] {
+            Some(Explanation::guess(
+                if bytes == [PING] {
                     "ping"
                 } else {
                     "request for the information"
                 },
-                direction: Direction::Request,
-                is_certain: false,
-                error: None,
-            })
+                Direction::Request,
+                None,
+            ))
         }
         (&[PING], Some(Direction::Reply)) => Some(reply("pong", None)),
         (_, None | Some(Direction::Reply)) => {

@@ -145,14 +145,8 @@ pub(super) fn explain(
     direction: Option<Direction>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let explained = |message, direction, error| {
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: true,
-            error,
-        })
-    };
+    let explained =
+        |message, direction, error| Some(Explanation::certain(message, direction, error));
     if bytes == REQUEST && direction != Some(Direction::Reply) {
         let error = Reader::new(bytes, notes).constant(REQUEST, "request").err();
         return explained("status request", Direction::Request, error);

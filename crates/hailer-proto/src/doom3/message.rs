@@ -2,7 +2,7 @@
 
 use super::deviation::*;
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content, first_nul};
+use crate::wire::{Error, Notes, Reader, by_content, first_nul};
 use alloc::{format, vec::Vec};
 
 /// Starts every message outside of a game session.
@@ -358,11 +358,7 @@ fn dictionary<'a>(r: &mut Reader<'a, '_>) -> Result<Pairs<'a>, Error> {
             continue;
         }
         if pairs.len() == MAX_PAIRS {
-            return Err(Error {
-                field: "key",
-                at,
-                kind: ErrorKind::Limit { limit: MAX_PAIRS },
-            });
+            return Err(Error::limit("key", at, MAX_PAIRS));
         }
         pairs.push((key, value));
     }
@@ -455,10 +451,12 @@ pub(super) fn explain(
     direction: Option<Direction>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let found = match () {
-        () if Request::is_request(bytes) => Direction::Request,
-        () if Reply::is_reply(bytes) => Direction::Reply,
-        () => return None,
+    let found = if Request::is_request(bytes) {
+        Direction::Request
+    } else if Reply::is_reply(bytes) {
+        Direction::Reply
+    } else {
+        return None;
     };
     if direction.is_some_and(|direction| direction != found) {
         return None;
@@ -467,12 +465,7 @@ pub(super) fn explain(
         Direction::Request => ("info request", Request::read(bytes, notes).err()),
         Direction::Reply => ("info reply", Reply::read(bytes, notes).err()),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: true,
-        error,
-    })
+    Some(Explanation::certain(message, found, error))
 }
 
 #[cfg(test)]

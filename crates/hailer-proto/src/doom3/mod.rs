@@ -20,7 +20,7 @@ pub use server::{Doom3Config, Doom3Responder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    OptionError, Options, Proof, Protocol, Responder, Transport,
+    Options, Proof, Protocol, ResponderResult, Transport,
 };
 use crate::single_datagram::SingleExchange;
 use crate::token::Keys;
@@ -79,12 +79,7 @@ impl Protocol for Doom3 {
         Box::new(SingleExchange::new(ask, Doom3Client::new(ask, cookie)))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         let config = Doom3Config::read(options)?;
         Ok(Arc::new(Doom3Responder::new(status, &config)))
     }

@@ -6,7 +6,7 @@
 
 use super::message::{self, END, Game, MAX_PLAYERS, Request};
 use crate::infostring::{MAX_WRITTEN, UNKNOWN_PING_MS, wire_name, wire_text};
-use crate::model::{Player, Status, Value, is_control};
+use crate::model::{Player, Status, Value, without_controls};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
@@ -86,7 +86,7 @@ impl Doom3Responder {
         };
         let clients = status.players.count().clamp(0, MAX_COUNT);
         let names = status.name.iter().chain(&status.motd);
-        let mut names = names.map(|name| line(&wire_text(name)));
+        let mut names = names.map(|name| without_controls(&wire_text(name)));
         let name = names
             .find(|name| !name.trim().is_empty())
             .unwrap_or_default();
@@ -195,8 +195,8 @@ impl Dictionary {
     /// Appends a pair, unless the key is there already, one of both is empty, or the limit would be
     /// exceeded.
     fn pair(&mut self, key: &str, value: &str) {
-        let key = line(key);
-        let value = line(value);
+        let key = without_controls(key);
+        let value = without_controls(value);
         let key = cut(&key, MAX_WRITTEN);
         let value = cut(&value, MAX_WRITTEN);
         let is_count = self.limit == MAX_TINY_DICTIONARY;
@@ -217,14 +217,9 @@ impl Dictionary {
     }
 }
 
-/// Returns a text without control characters.
-fn line(text: &str) -> String {
-    text.chars().filter(|c| !is_control(*c)).collect()
-}
-
 /// Returns the map in the form of the game.
 fn map(status: &Status, game: Game) -> Option<String> {
-    let map = line(status.map.as_deref()?);
+    let map = without_controls(status.map.as_deref()?);
     Some(match game {
         Game::QuakeWars => format!("maps/{map}.entities"),
         Game::Doom3 | Game::Quake4 => map,
@@ -250,7 +245,7 @@ fn encode(id: u8, player: &Player, game: Game) -> Vec<u8> {
         extra.map(|extra| &extra.value)
     };
     let text = |text: &str| {
-        let text = line(text);
+        let text = without_controls(text);
         [cut(&text, MAX_NAME).as_bytes(), b"\0"].concat()
     };
     let clan = match extra("clan") {

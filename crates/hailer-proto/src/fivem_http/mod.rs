@@ -22,8 +22,8 @@ pub use server::FiveMHttpResponder;
 use crate::http::{self, FilesExchange};
 use crate::model::{Extra, Rule, Status, Text};
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError, Options, Protocol,
-    Responder, Transport,
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult, Transport,
 };
 use crate::sample::Server;
 use crate::token::Keys;
@@ -71,12 +71,7 @@ impl Protocol for FiveMHttp {
         Box::new(FilesExchange::<FiveMFiles>::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(FiveMHttpResponder::new(status)))
     }

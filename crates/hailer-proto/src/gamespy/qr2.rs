@@ -4,7 +4,7 @@
 use super::deviation::{PART_GAP, TRUNCATED_REPLY};
 use super::{MAX_FIELD_NAME, MAX_ROW, Reply, write_decimal};
 use crate::token::{Epoch, Keys};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, decimal, first_nul};
+use crate::wire::{Error, Notes, Reader, Writer, by_content, decimal, first_nul};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -182,26 +182,14 @@ fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Option<&'a [u8]> {
 }
 
 fn short(r: &Reader<'_, '_>, field: &'static str) -> Error {
-    Error {
-        field,
-        at: r.at(),
-        kind: ErrorKind::Short {
-            need: r.remaining().max(1),
-        },
-    }
+    Error::short(field, r.at(), r.remaining().max(1))
 }
 
 fn field_name(name: &[u8], at: usize) -> Result<&[u8], Error> {
     if name.len() <= MAX_FIELD_NAME {
         Ok(name)
     } else {
-        Err(Error {
-            field: "field name",
-            at,
-            kind: ErrorKind::Limit {
-                limit: MAX_FIELD_NAME,
-            },
-        })
+        Err(Error::limit("field name", at, MAX_FIELD_NAME))
     }
 }
 
@@ -211,11 +199,7 @@ fn push_pair<'a>(
     at: usize,
 ) -> Result<(), Error> {
     if pairs.len() == MAX_PAIRS {
-        return Err(Error {
-            field: "pair.key",
-            at,
-            kind: ErrorKind::Limit { limit: MAX_PAIRS },
-        });
+        return Err(Error::limit("pair.key", at, MAX_PAIRS));
     }
     pairs.push(pair);
     Ok(())
@@ -331,13 +315,7 @@ pub(crate) fn unsplit_table<'a>(
             break;
         }
         if row > MAX_ROW {
-            return Err(Error {
-                field: "rows",
-                at: r.at(),
-                kind: ErrorKind::Limit {
-                    limit: MAX_ROW as usize + 1,
-                },
-            });
+            return Err(Error::limit("rows", r.at(), MAX_ROW as usize + 1));
         }
         r.notes().group(name, row as usize);
         let mut values = Vec::with_capacity(fields.len());

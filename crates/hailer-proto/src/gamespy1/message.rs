@@ -3,7 +3,7 @@
 use super::deviation::*;
 use crate::gamespy::{MAX_ROW, Reply, is_any, is_member_key, is_name_field, write_decimal};
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, by_content, decimal};
+use crate::wire::{Error, Notes, by_content, decimal};
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
@@ -85,11 +85,7 @@ impl<'a> Request<'a> {
                     continue;
                 }
                 None if command(word).is_some() || word == ECHO => {
-                    return Err(Error {
-                        field: "command",
-                        at: range.end,
-                        kind: ErrorKind::Short { need: 1 },
-                    });
+                    return Err(Error::short("command", range.end, 1));
                 }
                 None => {
                     return Err(Error::bad(
@@ -170,11 +166,7 @@ impl<'a> Words<'a> {
                 next: Some(1),
             }),
             Some(_) => Err(Error::bad(field, 0, "a backslash")),
-            None => Err(Error {
-                field,
-                at: 0,
-                kind: ErrorKind::Short { need: 1 },
-            }),
+            None => Err(Error::short(field, 0, 1)),
         }
     }
 
@@ -285,11 +277,7 @@ pub fn parse_part<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Part<'a>, Er
 }
 
 fn value_of(words: &mut Words<'_>, key: &Range<usize>) -> Result<Range<usize>, Error> {
-    words.next().ok_or(Error {
-        field: "value",
-        at: key.end,
-        kind: ErrorKind::Short { need: 1 },
-    })
+    words.next().ok_or(Error::short("value", key.end, 1))
 }
 
 /// Reads the rest of an end mark (spec/gamespy1.md#3.2).
@@ -325,11 +313,7 @@ fn read_pair<'a>(
     notes: &mut Notes,
 ) -> Result<(), Error> {
     if part.pairs.len() == MAX_PAIRS {
-        return Err(Error {
-            field: "pair.key",
-            at: key.start,
-            kind: ErrorKind::Limit { limit: MAX_PAIRS },
-        });
+        return Err(Error::limit("pair.key", key.start, MAX_PAIRS));
     }
     let name = words.get(&key);
     if is_lone(words.peek()) {
@@ -404,13 +388,7 @@ fn query_id(value: &[u8], at: usize) -> Result<Option<QueryId>, Error> {
     match u16::try_from(part) {
         Ok(0) => Err(error),
         Ok(part) if part <= MAX_PARTS => Ok(Some(QueryId { query, part })),
-        _ => Err(Error {
-            field: "query id",
-            at,
-            kind: ErrorKind::Limit {
-                limit: MAX_PARTS.into(),
-            },
-        }),
+        _ => Err(Error::limit("query id", at, MAX_PARTS.into())),
     }
 }
 
@@ -496,16 +474,15 @@ pub(super) fn explain(
     } else {
         Request::read(bytes, notes).err()
     };
-    Some(Explanation {
-        message: if is_reply { "reply" } else { "request" },
-        direction: if is_reply {
+    Some(Explanation::certain(
+        if is_reply { "reply" } else { "request" },
+        if is_reply {
             Direction::Reply
         } else {
             Direction::Request
         },
-        is_certain: true,
         error,
-    })
+    ))
 }
 
 #[cfg(test)]

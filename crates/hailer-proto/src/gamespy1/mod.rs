@@ -23,8 +23,8 @@ pub use server::GameSpy1Responder;
 use crate::Status;
 use crate::gamespy::sample;
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::wire::Notes;
@@ -84,12 +84,7 @@ impl Protocol for GameSpy1 {
         Box::new(GameSpy1Exchange::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(GameSpy1Responder::new(status)))
     }

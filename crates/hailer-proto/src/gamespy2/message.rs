@@ -175,14 +175,7 @@ pub(super) fn explain(
     seen: DatagramContext<'_>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let explained = |message, direction, error| {
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: false,
-            error,
-        })
-    };
+    let explained = |message, direction, error| Some(Explanation::guess(message, direction, error));
     if seen.direction() != Some(Direction::Reply) && bytes.starts_with(&MAGIC) {
         let is_echo = bytes.get(2) == Some(&TYPE_ECHO);
         let message = if is_echo { "echo request" } else { "query" };

@@ -24,8 +24,8 @@ pub use server::GameSpy2Responder;
 use crate::Status;
 use crate::gamespy::{qr2, sample};
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::wire::Notes;
@@ -83,12 +83,7 @@ impl Protocol for GameSpy2 {
         Box::new(GameSpy2Exchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(GameSpy2Responder::new(status)))
     }

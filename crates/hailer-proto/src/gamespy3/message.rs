@@ -7,7 +7,7 @@ use crate::gamespy::qr2::{
     unsplit_pairs, unsplit_table,
 };
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, decimal, first_nul};
+use crate::wire::{Error, Notes, Reader, Writer, by_content, decimal, first_nul};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -165,13 +165,7 @@ fn part(r: &mut Reader<'_, '_>) -> Result<Part, Error> {
     SessionId::read(r)?;
     if !r.rest().starts_with(SPLITNUM) {
         return match r.remaining() {
-            0 => Err(Error {
-                field: "splitnum",
-                at: r.at(),
-                kind: ErrorKind::Short {
-                    need: SPLITNUM.len(),
-                },
-            }),
+            0 => Err(Error::short("splitnum", r.at(), SPLITNUM.len())),
             _ => Ok(Part::Unsplit),
         };
     }
@@ -181,11 +175,7 @@ fn part(r: &mut Reader<'_, '_>) -> Result<Part, Error> {
     let is_last = number & LAST_PART != 0;
     let number = number & !LAST_PART;
     if usize::from(number) >= MAX_PARTS {
-        return Err(Error {
-            field: "part",
-            at,
-            kind: ErrorKind::Limit { limit: MAX_PARTS },
-        });
+        return Err(Error::limit("part", at, MAX_PARTS));
     }
     Ok(Part::Split(number, is_last))
 }
@@ -394,14 +384,7 @@ pub(super) fn explain(
     seen: DatagramContext<'_>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let explained = |message, direction, error| {
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: false,
-            error,
-        })
-    };
+    let explained = |message, direction, error| Some(Explanation::guess(message, direction, error));
     if seen.direction() != Some(Direction::Reply) && bytes.starts_with(&MAGIC) {
         let message = match bytes.get(2) {
             Some(&TYPE_CHALLENGE) => "handshake request",

@@ -26,8 +26,8 @@ pub use server::{GameSpy3Config, GameSpy3Responder};
 use crate::Status;
 use crate::gamespy::sample;
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::wire::Notes;
@@ -85,12 +85,7 @@ impl Protocol for GameSpy3 {
         Box::new(GameSpy3Exchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        keys: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
         let config = GameSpy3Config::read(options)?;
         Ok(Arc::new(GameSpy3Responder::new(status, keys, &config)))
     }

@@ -392,10 +392,12 @@ pub fn explain<F: Files>(
     seen: DatagramContext<'_>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let direction = match () {
-        () if Request::is_request(bytes) => Direction::Request,
-        () if Response::is_response(bytes) => Direction::Reply,
-        () => return None,
+    let direction = if Request::is_request(bytes) {
+        Direction::Request
+    } else if Response::is_response(bytes) {
+        Direction::Reply
+    } else {
+        return None;
     };
     if seen.direction().is_some_and(|known| known != direction) {
         return None;
@@ -403,20 +405,14 @@ pub fn explain<F: Files>(
     match direction {
         Direction::Request => {
             let file = requested::<F>(bytes)?;
-            Some(Explanation {
-                message: file.request,
+            Some(Explanation::certain(
+                file.request,
                 direction,
-                is_certain: true,
-                error: Request::read(bytes, notes).err(),
-            })
+                Request::read(bytes, notes).err(),
+            ))
         }
         Direction::Reply => {
-            let mut explanation = Explanation {
-                message: "response",
-                direction,
-                is_certain: false,
-                error: None,
-            };
+            let mut explanation = Explanation::guess("response", direction, None);
             let response = match Response::read(bytes, notes) {
                 Ok(response) => response,
                 Err(error) => {

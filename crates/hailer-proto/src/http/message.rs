@@ -171,13 +171,11 @@ fn line<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Err
     let rest = r.rest();
     let rest = rest.get(..rest.len().min(MAX_HEAD)).unwrap_or_default();
     let Some(length) = memchr::memchr(b'\n', rest) else {
-        let kind = if rest.len() == MAX_HEAD {
-            ErrorKind::Limit { limit: MAX_HEAD }
+        return Err(if rest.len() == MAX_HEAD {
+            Error::limit(field, r.at(), MAX_HEAD)
         } else {
-            ErrorKind::Short { need: 1 }
-        };
-        let at = r.at();
-        return Err(Error { field, at, kind });
+            Error::short(field, r.at(), 1)
+        });
     };
     let line = r.take(length + 1, field)?;
     let line = line.strip_suffix(b"\n").unwrap_or(line);
@@ -193,14 +191,11 @@ fn headers<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Header<'a>>, Error> {
         if line.is_empty() {
             return Ok(headers);
         }
-        let kind = match () {
-            () if headers.len() >= MAX_HEADERS => Some(ErrorKind::Limit { limit: MAX_HEADERS }),
-            () if r.at() > MAX_HEAD => Some(ErrorKind::Limit { limit: MAX_HEAD }),
-            () => None,
-        };
-        if let Some(kind) = kind {
-            let field = "header field";
-            return Err(Error { field, at, kind });
+        if headers.len() >= MAX_HEADERS {
+            return Err(Error::limit("header field", at, MAX_HEADERS));
+        }
+        if r.at() > MAX_HEAD {
+            return Err(Error::limit("header field", at, MAX_HEAD));
         }
         let colon = memchr::memchr(b':', line).filter(|colon| *colon > 0);
         let (Some(name), Some(value)) = (
@@ -272,9 +267,7 @@ pub fn response_end(bytes: &[u8]) -> Result<Frame, Error> {
         .and_then(|digits| digits.parse::<usize>().ok());
     let total = match length {
         Some(length) if length > MAX_BODY => {
-            let (field, at, limit) = ("body", r.at(), MAX_BODY);
-            let kind = ErrorKind::Limit { limit };
-            return Err(Error { field, at, kind });
+            return Err(Error::limit("body", r.at(), MAX_BODY));
         }
         Some(length) => r.at() + length,
         None => bytes.len(),
@@ -364,7 +357,11 @@ mod tests {
             ("GET", "/v1/api/info?token=x")
         );
         assert_eq!(request.header("host"), Some(&b"[::1]:8212"[..]));
-        let secrets = notes.fields().iter().filter(|field| field.secret).count();
+        let secrets = notes
+            .fields()
+            .iter()
+            .filter(|field| field.is_secret)
+            .count();
         assert_eq!(secrets, 2, "{notes:?}");
         for end in 0..out.len() {
             assert!(Request::read(&out[..end], &mut Notes::default()).is_err());

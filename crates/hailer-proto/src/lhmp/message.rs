@@ -160,12 +160,7 @@ pub(super) fn explain(
         (false, Kind::Details) => ("details", Details::read(bytes, notes).err()),
         (false, Kind::Players) => ("players", read_players(bytes, notes).err()),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: true,
-        error,
-    })
+    Some(Explanation::certain(message, found, error))
 }
 
 #[cfg(test)]

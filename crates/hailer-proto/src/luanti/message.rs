@@ -86,14 +86,8 @@ pub(super) fn explain(
     direction: Option<Direction>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let explained = |message, direction, error| {
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: true,
-            error,
-        })
-    };
+    let explained =
+        |message, direction, error| Some(Explanation::certain(message, direction, error));
     if is_reply(bytes) && direction != Some(Direction::Request) {
         let error = read_reply(bytes, notes).err();
         return explained("set peer", Direction::Reply, error);

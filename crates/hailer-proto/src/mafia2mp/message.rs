@@ -148,10 +148,5 @@ pub(super) fn explain(
         ("status request", Direction::Request, error.err())
     };
     let is_possible = direction.is_none_or(|direction| direction == found);
-    is_possible.then_some(Explanation {
-        message,
-        direction: found,
-        is_certain: true,
-        error,
-    })
+    is_possible.then_some(Explanation::certain(message, found, error))
 }

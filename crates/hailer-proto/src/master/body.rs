@@ -1,7 +1,7 @@
 //! Lists over HTTP: JSON, and the frames of FiveM.
 
 use super::{BodyList, Entry, Sink};
-use crate::wire::{Error, ErrorKind};
+use crate::wire::Error;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -185,11 +185,7 @@ impl JsonList {
         match byte {
             b'{' | b'[' => {
                 if self.open.len() >= MAX_DEPTH {
-                    return Err(Error {
-                        field: "list",
-                        at: self.at,
-                        kind: ErrorKind::Limit { limit: MAX_DEPTH },
-                    });
+                    return Err(Error::limit("list", self.at, MAX_DEPTH));
                 }
                 let is_object = byte == b'{';
                 self.open.push(is_object);
@@ -353,11 +349,7 @@ impl BodyList for JsonList {
         if self.state == State::End {
             return Ok(());
         }
-        Err(Error {
-            field: "list",
-            at: self.at,
-            kind: ErrorKind::Short { need: 1 },
-        })
+        Err(Error::short("list", self.at, 1))
     }
 }
 
@@ -384,11 +376,7 @@ impl BodyList for Frames {
         {
             let length = u32::from_le_bytes(*length) as usize;
             if length > MAX_FRAME {
-                return Err(Error {
-                    field: "length of a frame",
-                    at: self.at + read,
-                    kind: ErrorKind::Limit { limit: MAX_FRAME },
-                });
+                return Err(Error::limit("length of a frame", self.at + read, MAX_FRAME));
             }
             let Some(frame) = rest.get(..length) else {
                 break;
@@ -406,11 +394,7 @@ impl BodyList for Frames {
         if self.buffer.is_empty() {
             return Ok(());
         }
-        Err(Error {
-            field: "frame",
-            at: self.at + self.buffer.len(),
-            kind: ErrorKind::Short { need: 1 },
-        })
+        Err(Error::short("frame", self.at + self.buffer.len(), 1))
     }
 }
 
@@ -495,13 +479,11 @@ impl<'a> Fields<'a> {
     fn take(&mut self, length: usize) -> Result<&'a [u8], Error> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let Some(taken) = rest.get(..length) else {
-            return Err(Error {
-                field: "field",
-                at: self.start + self.at,
-                kind: ErrorKind::Short {
-                    need: length - rest.len(),
-                },
-            });
+            return Err(Error::short(
+                "field",
+                self.start + self.at,
+                length - rest.len(),
+            ));
         };
         self.at += length;
         Ok(taken)

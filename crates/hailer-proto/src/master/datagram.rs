@@ -1,7 +1,7 @@
 //! Lists over UDP.
 
 use super::{DatagramList, Entry, ListQuery, ListStep, Sink};
-use crate::wire::{Error, ErrorKind};
+use crate::wire::Error;
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
@@ -68,11 +68,7 @@ fn deliver(ip: impl Into<IpAddr>, port: u16, found: Sink<'_>) {
 }
 
 fn short(field: &'static str, at: usize, need: usize) -> ListStep {
-    ListStep::Bad(Error {
-        field,
-        at,
-        kind: ErrorKind::Short { need },
-    })
+    ListStep::Bad(Error::short(field, at, need))
 }
 
 /// A list whose reply is a head and entries of one size, over one or several datagrams.

@@ -431,12 +431,7 @@ pub(super) fn explain(
         Direction::Request => ("ping", Ping::read(bytes, notes).err()),
         Direction::Reply => ("pong", Pong::read(bytes, notes).err()),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: true,
-        error,
-    })
+    Some(Explanation::certain(message, found, error))
 }
 
 #[cfg(test)]

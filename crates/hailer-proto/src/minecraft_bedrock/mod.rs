@@ -21,7 +21,7 @@ pub use server::{BedrockConfig, BedrockResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    OptionError, Options, Proof, Protocol, Responder, Transport,
+    Options, Proof, Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -81,12 +81,7 @@ impl Protocol for MinecraftBedrock {
         Box::new(BedrockExchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         let config = BedrockConfig::read(options)?;
         Ok(Arc::new(BedrockResponder::new(status, &config)))
     }

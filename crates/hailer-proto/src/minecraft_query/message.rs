@@ -6,7 +6,7 @@ use crate::gamespy::qr2::{
     REPLY_HEADER, SPLITNUM, TYPE_CHALLENGE as TYPE_HANDSHAKE, TYPE_QUERY as TYPE_STAT,
 };
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, Writer, by_content, decimal, first_nul, nuls};
+use crate::wire::{Error, Notes, Reader, Writer, by_content, decimal, first_nul, nuls};
 use alloc::vec::Vec;
 use alloc::{format, string::String};
 use core::ops::Range;
@@ -224,11 +224,7 @@ fn token(r: &mut Reader<'_, '_>) -> Result<Token, Error> {
             r.trailing(&TRAILING_BYTES);
             Ok(Token::Number(number as i32))
         }
-        (None, []) => Err(Error {
-            field: "token",
-            at,
-            kind: ErrorKind::Short { need: 1 },
-        }),
+        (None, []) => Err(Error::short("token", at, 1)),
         (None, _) => Err(Error::bad("token", at, "decimal digits and a NUL")),
     }
 }
@@ -530,11 +526,7 @@ fn parse_pairs<'a>(
             let (Some(key), Some(first_range), Some(last_range)) =
                 (ranges.get(key), ranges.get(first), ranges.get(last))
             else {
-                return Err(Error {
-                    field: "pair.value",
-                    at: end,
-                    kind: ErrorKind::Short { need: 1 },
-                });
+                return Err(Error::short("pair.value", end, 1));
             };
             limit_pairs(index, key.start)?;
             let name = read_key(r, key.clone(), full);
@@ -651,11 +643,7 @@ fn limit_pairs(index: usize, at: usize) -> Result<(), Error> {
     if index < MAX_PAIRS {
         Ok(())
     } else {
-        Err(Error {
-            field: "pair.key",
-            at,
-            kind: ErrorKind::Limit { limit: MAX_PAIRS },
-        })
+        Err(Error::limit("pair.key", at, MAX_PAIRS))
     }
 }
 
@@ -730,11 +718,7 @@ fn parse_pairs_without_separator<'a>(
         let at = r.at();
         let length = r.rest().iter().position(|&byte| byte == 0);
         let Some(length) = length else {
-            return Err(Error {
-                field: "end of pairs",
-                at,
-                kind: ErrorKind::Short { need: 1 },
-            });
+            return Err(Error::short("end of pairs", at, 1));
         };
         if length == 0 {
             r.take(1, "end of pairs")?;
@@ -746,11 +730,7 @@ fn parse_pairs_without_separator<'a>(
         r.take(length + 1, "pair.key")?;
         let (value, ended) = ended_text(r, "value")?;
         if !ended {
-            return Err(Error {
-                field: "end of pairs",
-                at: r.at(),
-                kind: ErrorKind::Short { need: 1 },
-            });
+            return Err(Error::short("end of pairs", r.at(), 1));
         }
         full.pairs.push((key, value));
     }
@@ -780,11 +760,7 @@ fn parse_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), 
             None => {
                 r.notes().group("player", full.players.len());
                 text(r, start..whole.len(), "name");
-                return Err(Error {
-                    field: "player.name",
-                    at: start,
-                    kind: ErrorKind::Short { need: 1 },
-                });
+                return Err(Error::short("player.name", start, 1));
             }
         }
     };
@@ -895,11 +871,7 @@ fn parse_basic<'a>(
         .position(|&byte| byte == 0)
         .map(|length| at + length);
     let Some(motd_end) = layout.as_ref().map(|layout| layout.motd_end).or(first_nul) else {
-        return Err(Error {
-            field: "motd",
-            at,
-            kind: ErrorKind::Short { need: 1 },
-        });
+        return Err(Error::short("motd", at, 1));
     };
     let motd = text(r, at..motd_end, "motd");
     r.take(motd.len(), "motd")?;
@@ -952,13 +924,7 @@ fn inner_text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8
     let at = r.at();
     match ended_text(r, field)? {
         (text, true) => Ok(text),
-        (text, false) => Err(Error {
-            field,
-            at,
-            kind: ErrorKind::Short {
-                need: text.len().max(1),
-            },
-        }),
+        (text, false) => Err(Error::short(field, at, text.len().max(1))),
     }
 }
 
@@ -1046,6 +1012,7 @@ pub(super) fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ErrorKind;
 
     const PLAYERS: &[u8] = b"\0\x01player_\0\0\0";
 

@@ -25,7 +25,7 @@ pub use server::{Encoding, MinecraftQueryConfig, MinecraftQueryResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    OptionError, Options, Proof, Protocol, Responder, Transport,
+    Options, Proof, Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Extra, Rows, Status, Value, wire::Notes};
@@ -90,12 +90,7 @@ impl Protocol for MinecraftQuery {
         Box::new(MinecraftQueryExchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        keys: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
         Ok(Arc::new(MinecraftQueryResponder::new(
             status,
             keys,

@@ -193,11 +193,11 @@ impl Flattener<'_> {
             let name = key.text().unwrap_or_default();
             let content = CONTENT.iter().position(|content| *content == name);
             let flag = match &*name {
-                "bold" => Some((0, &mut style.bold)),
-                "italic" => Some((1, &mut style.italic)),
-                "underlined" => Some((2, &mut style.underline)),
-                "strikethrough" => Some((3, &mut style.strikethrough)),
-                "obfuscated" => Some((4, &mut style.obfuscated)),
+                "bold" => Some((0, &mut style.is_bold)),
+                "italic" => Some((1, &mut style.is_italic)),
+                "underlined" => Some((2, &mut style.is_underlined)),
+                "strikethrough" => Some((3, &mut style.is_struck)),
+                "obfuscated" => Some((4, &mut style.is_obfuscated)),
                 _ => None,
             };
             let bit = match (&*name, content, flag) {
@@ -461,11 +461,11 @@ fn write_style(style: Style, out: &mut Vec<u8>) {
         json::write_text(&color, out);
     }
     for (is_on, key) in [
-        (style.bold, "bold"),
-        (style.italic, "italic"),
-        (style.underline, "underlined"),
-        (style.strikethrough, "strikethrough"),
-        (style.obfuscated, "obfuscated"),
+        (style.is_bold, "bold"),
+        (style.is_italic, "italic"),
+        (style.is_underlined, "underlined"),
+        (style.is_struck, "strikethrough"),
+        (style.is_obfuscated, "obfuscated"),
     ] {
         if is_on {
             out.extend(alloc::format!(",\"{key}\":true").bytes());
@@ -493,7 +493,7 @@ mod tests {
         let (text, _) = flatten(json).unwrap();
         let bold: String = text
             .runs()
-            .filter(|(style, _)| style.bold)
+            .filter(|(style, _)| style.is_bold)
             .map(|(_, piece)| piece)
             .collect();
         assert_eq!(bold, "ac");

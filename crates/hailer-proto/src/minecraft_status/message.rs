@@ -206,13 +206,7 @@ pub(super) fn json_length(length: i32, at: usize) -> Result<usize, Error> {
     if length <= MAX_PACKET_BYTES {
         Ok(length)
     } else {
-        Err(Error {
-            field: "JSON length",
-            at,
-            kind: ErrorKind::Limit {
-                limit: MAX_PACKET_BYTES,
-            },
-        })
+        Err(Error::limit("JSON length", at, MAX_PACKET_BYTES))
     }
 }
 
@@ -230,13 +224,7 @@ pub fn legacy_length(bytes: &[u8]) -> Result<Result<usize, usize>, Error> {
         [KICK, high, low, ..] => {
             let units = usize::from(u16::from_be_bytes([*high, *low]));
             if units > MAX_LEGACY_UNITS {
-                return Err(Error {
-                    field: "text",
-                    at: 1,
-                    kind: ErrorKind::Limit {
-                        limit: MAX_LEGACY_UNITS,
-                    },
-                });
+                return Err(Error::limit("text", 1, MAX_LEGACY_UNITS));
             }
             Ok(at_least(KICK_HEADER + units * size_of::<Unit>(), bytes))
         }
@@ -387,11 +375,7 @@ fn string<'a>(
     let length =
         usize::try_from(length).map_err(|_| Error::bad(field, at, "a length, not below 0"))?;
     if length > limit {
-        return Err(Error {
-            field,
-            at,
-            kind: ErrorKind::Limit { limit },
-        });
+        return Err(Error::limit(field, at, limit));
     }
     r.take(start - at, field)?;
     let text = core::str::from_utf8(r.take(length, field)?)

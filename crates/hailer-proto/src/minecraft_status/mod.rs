@@ -33,7 +33,7 @@ pub use server::{MAX_SAMPLE, NEWEST, StatusResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    OptionError, Options, Proof, Protocol, Responder, Transport,
+    Options, Proof, Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Extra, Status, Text, wire::Notes};
@@ -142,12 +142,7 @@ impl Protocol for MinecraftStatus {
         Box::new(StatusExchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(StatusResponder::new(status, options)?))
     }

@@ -319,13 +319,7 @@ impl Connection for StatusConnection {
         let step = loop {
             let rest = bytes.get(consumed..).unwrap_or_default();
             if self.consumed + consumed + rest.len() > MAX_INPUT_BYTES {
-                break ConnectionStep::Bad(Error {
-                    field: "connection",
-                    at: 0,
-                    kind: ErrorKind::Limit {
-                        limit: MAX_INPUT_BYTES,
-                    },
-                });
+                break ConnectionStep::Bad(Error::limit("connection", 0, MAX_INPUT_BYTES));
             }
             match self.packet(rest, out) {
                 Ok(Handled::Consumed(length)) => consumed += length,
@@ -397,13 +391,7 @@ impl StatusConnection {
             };
         }
         if packet.end > MAX_REQUEST_BYTES {
-            return Err(Error {
-                field: "packet length",
-                at: 0,
-                kind: ErrorKind::Limit {
-                    limit: MAX_REQUEST_BYTES,
-                },
-            });
+            return Err(Error::limit("packet length", 0, MAX_REQUEST_BYTES));
         }
         let mut notes = Notes::discarding();
         let Some(whole) = bytes.get(..packet.end) else {

@@ -11,7 +11,10 @@ mod value;
 
 pub use icon::{Icon, IconError};
 pub use members::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
-pub use text::{Carets, Run, Style, Text, TextBuilder, TextColor, colored, is_control, printable};
+pub use text::{
+    Carets, Run, Style, Text, TextBuilder, TextColor, colored, is_control, printable,
+    without_controls,
+};
 pub use value::{Extra, Rows, Value};
 
 use crate::wire::Deviation;

@@ -47,15 +47,15 @@ pub struct Style {
     /// Color; `None` for the default.
     pub color: Option<TextColor>,
     /// Bold (code `l`).
-    pub bold: bool,
+    pub is_bold: bool,
     /// Italic (code `o`).
-    pub italic: bool,
+    pub is_italic: bool,
     /// Underlined (code `n`).
-    pub underline: bool,
+    pub is_underlined: bool,
     /// Strikethrough (code `m`).
-    pub strikethrough: bool,
+    pub is_struck: bool,
     /// Obfuscated: the letters change constantly in the game (code `k`).
-    pub obfuscated: bool,
+    pub is_obfuscated: bool,
 }
 
 /// Color of a run of text.
@@ -439,7 +439,7 @@ impl Text {
                 if i > 0 {
                     out.push('\n');
                 }
-                let line: String = line.chars().filter(|&c| !is_control(c)).collect();
+                let line = without_controls(line);
                 if line.is_empty() || style == Style::default() {
                     out.push_str(&line);
                 } else {
@@ -498,21 +498,21 @@ impl Style {
     /// Returns the switches with their codes.
     fn flags(self) -> [(bool, char); 5] {
         [
-            (self.obfuscated, 'k'),
-            (self.bold, 'l'),
-            (self.strikethrough, 'm'),
-            (self.underline, 'n'),
-            (self.italic, 'o'),
+            (self.is_obfuscated, 'k'),
+            (self.is_bold, 'l'),
+            (self.is_struck, 'm'),
+            (self.is_underlined, 'n'),
+            (self.is_italic, 'o'),
         ]
     }
 
     fn start(self, out: &mut String) {
         let mut codes = Vec::new();
         let flags = [
-            (self.bold, "1"),
-            (self.italic, "3"),
-            (self.underline, "4"),
-            (self.strikethrough, "9"),
+            (self.is_bold, "1"),
+            (self.is_italic, "3"),
+            (self.is_underlined, "4"),
+            (self.is_struck, "9"),
         ];
         codes.extend(
             flags
@@ -569,6 +569,11 @@ pub fn printable(text: &str) -> String {
         .chars()
         .map(|c| if matches!(c, '\n' | '\t') { ' ' } else { c });
     spaced.filter(|&c| !is_control(c)).collect()
+}
+
+/// Returns a text without control characters, line breaks included.
+pub fn without_controls(text: &str) -> String {
+    text.chars().filter(|&c| !is_control(c)).collect()
 }
 
 /// Returns whether a character must not reach a terminal: control characters, and those that
@@ -640,11 +645,11 @@ fn split(raw: &str, base: Style, mut run: impl FnMut(Style, usize, usize)) -> St
             ..Style::default()
         };
         match code.to_ascii_lowercase() {
-            'k' => style.obfuscated = true,
-            'l' => style.bold = true,
-            'm' => style.strikethrough = true,
-            'n' => style.underline = true,
-            'o' => style.italic = true,
+            'k' => style.is_obfuscated = true,
+            'l' => style.is_bold = true,
+            'm' => style.is_struck = true,
+            'n' => style.is_underlined = true,
+            'o' => style.is_italic = true,
             'r' => style = base,
             'x' => {
                 if let Some(color) = hex_color(chars.as_str()) {
@@ -778,12 +783,12 @@ fn parse_tags(raw: &str) -> Vec<Run> {
 fn apply_tag(tag: &str, style: &mut Style) {
     let tag = tag.to_ascii_lowercase();
     match &*tag {
-        "b" => style.bold = true,
-        "/b" => style.bold = false,
-        "i" => style.italic = true,
-        "/i" => style.italic = false,
-        "u" => style.underline = true,
-        "/u" => style.underline = false,
+        "b" => style.is_bold = true,
+        "/b" => style.is_bold = false,
+        "i" => style.is_italic = true,
+        "/i" => style.is_italic = false,
+        "u" => style.is_underlined = true,
+        "/u" => style.is_underlined = false,
         "/color" => style.color = None,
         tag => {
             let value = tag.strip_prefix("color=").unwrap_or(tag);
@@ -839,9 +844,9 @@ fn parse_bedrock(raw: &str) -> Vec<Run> {
         }
         let mut chars = rest.chars();
         match chars.next().map(|code| code.to_ascii_lowercase()) {
-            Some('k') => style.obfuscated = true,
-            Some('l') => style.bold = true,
-            Some('o') => style.italic = true,
+            Some('k') => style.is_obfuscated = true,
+            Some('l') => style.is_bold = true,
+            Some('o') => style.is_italic = true,
             Some('r') => style = Style::default(),
             Some(code) => style.color = bedrock_color(code).or(style.color),
             None => {}
@@ -1004,7 +1009,7 @@ mod tests {
             ..Style::default()
         };
         let bold = Style {
-            bold: true,
+            is_bold: true,
             ..green
         };
         assert_eq!(
@@ -1027,7 +1032,7 @@ mod tests {
     fn bedrock_colors_keep_styles() {
         let text = Text::bedrock("\u{A7}lBold\u{A7}mRed\u{A7}\u{A7}r end");
         let bold = Style {
-            bold: true,
+            is_bold: true,
             ..Style::default()
         };
         let red = Style {
@@ -1108,10 +1113,10 @@ mod tests {
 
     #[test]
     fn built_texts_parse_into_the_styles_they_were_built_from() {
-        let style = |color, bold, italic| Style {
+        let style = |color, is_bold, is_italic| Style {
             color,
-            bold,
-            italic,
+            is_bold,
+            is_italic,
             ..Style::default()
         };
         let red = Some(TextColor::Legacy(12));

@@ -234,11 +234,7 @@ struct Fields {
 impl Fields {
     fn read(r: &mut Reader<'_, '_>) -> Result<Self, Error> {
         if r.remaining() > MAX_NEW {
-            return Err(Error {
-                field: "message",
-                at: 0,
-                kind: crate::wire::ErrorKind::Limit { limit: MAX_NEW },
-            });
+            return Err(Error::limit("message", 0, MAX_NEW));
         }
         r.constant(&[PING], "type")?;
         let mut fields = Self::default();
@@ -310,12 +306,7 @@ pub(super) fn explain(
             Reply::read(bytes, notes).err(),
         ),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: false,
-        error,
-    })
+    Some(Explanation::guess(message, found, error))
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ pub use server::{MumbleConfig, MumbleResponder};
 
 use crate::model::{Extra, Status};
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::sample::Server;
 use crate::token::Keys;
@@ -62,12 +62,7 @@ impl Protocol for Mumble {
         Box::new(MumbleExchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         let config = MumbleConfig::read(options)?;
         Ok(Arc::new(MumbleResponder::new(status, &config)))
     }

@@ -218,12 +218,7 @@ pub(super) fn explain(
         Direction::Reply => Reply::read(bytes, notes).err(),
         Direction::Request => explain_request(bytes, notes).err(),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: false,
-        error,
-    })
+    Some(Explanation::guess(message, found, error))
 }
 
 fn explain_request(bytes: &[u8], notes: &mut Notes) -> Result<(), Error> {

@@ -576,14 +576,8 @@ pub(super) fn explain(
     notes: &mut Notes,
 ) -> Option<Explanation> {
     let direction = seen.direction();
-    let explained = |message, direction, error| {
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: true,
-            error,
-        })
-    };
+    let explained =
+        |message, direction, error| Some(Explanation::certain(message, direction, error));
     let is_request = bytes.starts_with(REQUEST_MAGIC) || bytes.starts_with(HYQUERY_REQUEST_MAGIC);
     if is_request && direction != Some(Direction::Reply) {
         let error = Request::read(bytes, notes).err();

@@ -31,8 +31,8 @@ pub use client::OneQueryExchange;
 pub use server::{OneQueryConfig, OneQueryResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -98,12 +98,7 @@ impl Protocol for OneQuery {
         Box::new(OneQueryExchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        keys: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
         Ok(Arc::new(OneQueryResponder::new(
             status,
             keys,

@@ -313,14 +313,8 @@ pub(super) fn explain(
     direction: Option<Direction>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let explained = |message, direction, error| {
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: true,
-            error,
-        })
-    };
+    let explained =
+        |message, direction, error| Some(Explanation::certain(message, direction, error));
     let full = bytes.get(REQUEST_MAGIC.len()) == Some(&TYPE_FULL);
     if bytes.starts_with(REQUEST_MAGIC) && direction != Some(Direction::Reply) {
         let message = if full {

@@ -18,8 +18,8 @@ pub use server::OpenTtdServer;
 use crate::model::{Extra, Status, Text};
 use crate::openttd_info;
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Direction, Discovery, Doc, Exchange, Explanation, Info,
-    OptionError, Options, Protocol, Responder,
+    Ask, Cookie, DatagramContext, Direction, Discovery, Doc, Exchange, Explanation, Info, Options,
+    Protocol, ResponderResult,
 };
 use crate::sample;
 use crate::single_stream::{SingleExchange, SingleResponder};
@@ -95,12 +95,7 @@ impl Protocol for OpenTtd {
         Box::new(SingleExchange::<OpenTtdFormat>::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(SingleResponder::new(OpenTtdServer::new(status))))
     }

@@ -20,7 +20,7 @@ use crate::model::{Extra, Status};
 use crate::openttd_info;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Direction, Discovery, Doc, Exchange, Explanation,
-    Info, OptionError, Options, Proof, Protocol, Responder, Transport,
+    Info, Options, Proof, Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::wire::Notes;
@@ -90,12 +90,7 @@ impl Protocol for OpenTtdUdp {
         Box::new(OpenTtdUdpExchange::new(ask))
     }
 
-    fn responder(
-        &self,
-        _: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, _: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(OpenTtdUdpResponder))
     }

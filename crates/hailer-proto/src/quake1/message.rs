@@ -3,7 +3,7 @@
 use super::deviation::*;
 use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, pieces, words};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader};
+use crate::wire::{Error, Notes, Reader};
 use alloc::{format, vec::Vec};
 
 /// Length of the shortest request in bytes.
@@ -184,11 +184,7 @@ impl<'a> Reply<'a> {
                 continue;
             }
             if players.len() == MAX_LINES {
-                return Err(Error {
-                    field: "player",
-                    at,
-                    kind: ErrorKind::Limit { limit: MAX_LINES },
-                });
+                return Err(Error::limit("player", at, MAX_LINES));
             }
             notes.group("players", players.len());
             players.push(Line::read(line, at, notes));
@@ -312,12 +308,11 @@ pub(super) fn explain(
         return None;
     }
     Reply::game_of(bytes)?;
-    Some(Explanation {
-        message: "status reply",
-        direction: Direction::Reply,
-        is_certain: true,
-        error: Reply::read(bytes, notes).err(),
-    })
+    Some(Explanation::certain(
+        "status reply",
+        Direction::Reply,
+        Reply::read(bytes, notes).err(),
+    ))
 }
 
 #[cfg(test)]

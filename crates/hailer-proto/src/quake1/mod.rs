@@ -20,7 +20,7 @@ pub use server::{Quake1Config, Quake1Responder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    OptionError, Options, Proof, Protocol, Responder, Transport,
+    Options, Proof, Protocol, ResponderResult, Transport,
 };
 use crate::single_datagram::SingleExchange;
 use crate::token::Keys;
@@ -82,12 +82,7 @@ impl Protocol for Quake1 {
         Box::new(SingleExchange::new(ask, Quake1Client::new(ask)))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         let config = Quake1Config::read(options)?;
         Ok(Arc::new(Quake1Responder::new(status, &config)))
     }

@@ -15,7 +15,7 @@ const TRIES: u8 = 2;
 /// Queries one Quake 2 server.
 #[derive(Debug)]
 pub struct Quake2Exchange {
-    with_players: bool,
+    has_players: bool,
     request: Request,
     stage: usize,
     /// Timeouts of this stage.
@@ -28,7 +28,7 @@ impl Quake2Exchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         Self {
-            with_players: ask.has_players,
+            has_players: ask.has_players,
             request: match ask.depth {
                 Depth::Ping => Request::Ping,
                 Depth::Basic => Request::Info(PROTOCOL),
@@ -109,7 +109,7 @@ impl Quake2Exchange {
             notes.deviation(&MISSING_PLAYERS, 0);
         }
         let protocol = info.number("protocol").unwrap_or(PROTOCOL);
-        let mut status = status(info, players, self.with_players);
+        let mut status = status(info, players, self.has_players);
         status.deviations = notes.met().collect();
         if clients.is_some() || self.stage > 0 {
             return Step::Done(status);
@@ -164,7 +164,7 @@ fn complete(mut status: Box<Status>, summary: Summary<'_>, notes: &Notes) -> Box
 }
 
 /// Converts a status reply (spec/quake2.md#8).
-fn status(mut info: Infostring<'_>, players: Vec<Line<'_>>, with_players: bool) -> Box<Status> {
+fn status(mut info: Infostring<'_>, players: Vec<Line<'_>>, has_players: bool) -> Box<Status> {
     let mut status = Box::<Status>::default();
     status.name = info.take_text(&["hostname"]).map(Text::unformatted);
     status.map = info.take_text(&["mapname"]);
@@ -182,7 +182,7 @@ fn status(mut info: Infostring<'_>, players: Vec<Line<'_>>, with_players: bool) 
     status.players.online = Some(online);
     let is_withheld = info.take_number(&["listed"]) == Some(0) && lines == 0 && online > 0;
     status.rules = info.rules(decode);
-    if with_players && !is_withheld {
+    if has_players && !is_withheld {
         let player = |line: Line<'_>| Player {
             score: line.score,
             latency_ms: line.ping.and_then(|ping| i32::try_from(ping).ok()),

@@ -3,7 +3,7 @@
 use super::deviation::*;
 use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, number, pieces, words};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::{format, vec::Vec};
 
 /// Starts every message outside of a game session.
@@ -219,11 +219,7 @@ impl<'a> Reply<'a> {
                 notes.deviation(&NO_LINE_FEED, at + line.len());
             }
             if players.len() == MAX_LINES {
-                return Err(Error {
-                    field: "player",
-                    at,
-                    kind: ErrorKind::Limit { limit: MAX_LINES },
-                });
+                return Err(Error::limit("player", at, MAX_LINES));
             }
             notes.group("players", players.len());
             players.push(Line::read(line, at, notes));

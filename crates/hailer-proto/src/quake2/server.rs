@@ -6,7 +6,7 @@
 
 use super::message::{OUT_OF_BAND, Request};
 use crate::infostring::{InfostringWriter, MAX_LINES, UNKNOWN_PING_MS, wire_name, wire_text};
-use crate::model::{Status, Value, is_control};
+use crate::model::{Status, Value, is_control, without_controls};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
@@ -133,7 +133,7 @@ impl Quake2Responder {
         let map = word(status.map.as_deref().unwrap_or_default());
         let line = format!(
             "{:>16} {:>8} {clients:>2}/{:>2}\n",
-            cut(&line(&name), MAX_FIELD),
+            cut(&without_controls(&name), MAX_FIELD),
             if map.is_empty() {
                 "?"
             } else {
@@ -177,11 +177,6 @@ impl Responder for Quake2Responder {
 
 fn start(command: &str) -> Vec<u8> {
     [&OUT_OF_BAND, command.as_bytes()].concat()
-}
-
-/// Returns a text without control characters.
-fn line(text: &str) -> String {
-    text.chars().filter(|c| !is_control(*c)).collect()
 }
 
 /// Returns a text without spaces and control characters.

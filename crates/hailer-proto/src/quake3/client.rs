@@ -21,7 +21,7 @@ const SPECTATOR: i64 = -666;
 #[derive(Debug)]
 pub struct Quake3Exchange {
     depth: Depth,
-    with_players: bool,
+    has_players: bool,
     challenge: [u8; CHALLENGE],
     /// The request that was sent last.
     kind: Kind,
@@ -42,7 +42,7 @@ impl Quake3Exchange {
         });
         Self {
             depth: ask.depth,
-            with_players: ask.has_players,
+            has_players: ask.has_players,
             challenge,
             kind: match ask.depth {
                 Depth::Full => Kind::Status,
@@ -128,7 +128,7 @@ impl Quake3Exchange {
                 if count.is_none() {
                     notes.deviation(&NO_COUNT, bytes.len());
                 }
-                let mut status = status(reply, self.with_players);
+                let mut status = status(reply, self.has_players);
                 // A server sends the info alone if it has no status, or one that is too long.
                 let is_part = self.depth == Depth::Full;
                 let unanswered = is_part.then(|| Extra::new("unanswered", "status"));
@@ -147,7 +147,7 @@ impl Quake3Exchange {
         if expected.is_some_and(|expected| listed < expected) {
             notes.deviation(&MISSING_PLAYERS, 0);
         }
-        let mut status = status(reply, self.with_players);
+        let mut status = status(reply, self.has_players);
         status.deviations = notes.met().collect();
         if has_count {
             return Step::Done(status);
@@ -207,36 +207,35 @@ fn bots(info: &Infostring<'_>, clients: i64) -> Option<i64> {
 
 /// Returns the color codes of the game (spec/quake3.md#6).
 fn carets(info: &Infostring<'_>) -> Carets {
-    let value = |key| info.text(key).unwrap_or_default();
+    const DARK_PLACES: &[&str] = &[
+        "Xonotic",
+        "Nexuiz",
+        "Warsow",
+        "warsow",
+        "Warfork",
+        "DarkPlaces",
+    ];
     let starts = |text: &str, games: &[&str]| games.iter().any(|game| text.starts_with(game));
+    let value = |key| info.text(key).unwrap_or_default();
     let game = value("gamename");
     let version = value("version");
-    match () {
-        () if info.find("daemonver").is_some() => Carets::Daemon,
-        () if info.find("gameversion").is_some() => Carets::DarkPlaces,
-        () if starts(
-            &game,
-            &[
-                "Xonotic",
-                "Nexuiz",
-                "Warsow",
-                "warsow",
-                "Warfork",
-                "DarkPlaces",
-            ],
-        ) =>
-        {
-            Carets::DarkPlaces
-        }
-        () if starts(&version, &["JAmp", "JK2MP", "CoD", "IW"]) => Carets::Digit,
-        () if starts(&game, &["Call of Duty", "CoD"]) => Carets::Digit,
-        () if starts(&version, &["Q3", "ET ", "ET2", "Wolf", "SOF2", "RTCW"]) => Carets::Visible,
-        () => Carets::Alphanumeric,
+    if info.find("daemonver").is_some() {
+        Carets::Daemon
+    } else if info.find("gameversion").is_some() || starts(&game, DARK_PLACES) {
+        Carets::DarkPlaces
+    } else if starts(&version, &["JAmp", "JK2MP", "CoD", "IW"])
+        || starts(&game, &["Call of Duty", "CoD"])
+    {
+        Carets::Digit
+    } else if starts(&version, &["Q3", "ET ", "ET2", "Wolf", "SOF2", "RTCW"]) {
+        Carets::Visible
+    } else {
+        Carets::Alphanumeric
     }
 }
 
 /// Converts a reply to a status (spec/quake3.md#8).
-fn status(reply: Reply<'_>, with_players: bool) -> Box<Status> {
+fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
     let Reply {
         kind,
         mut info,
@@ -272,7 +271,7 @@ fn status(reply: Reply<'_>, with_players: bool) -> Box<Status> {
     info.take_number(&["bots"]);
     let is_empty = info.take_number(&["listed"]) == Some(0) && lines == 0;
     status.rules = info.rules(decode);
-    if kind == Kind::Status && with_players && !(is_empty && status.players.online != Some(0)) {
+    if kind == Kind::Status && has_players && !(is_empty && status.players.online != Some(0)) {
         let players = players.into_iter().map(|line| player(&line, carets));
         status.players.set_list(players.collect());
     }

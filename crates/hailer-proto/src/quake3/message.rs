@@ -3,7 +3,7 @@
 use super::deviation::*;
 use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, open_values, pieces, words};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::{format, vec::Vec};
 use core::ops::Range;
 
@@ -72,10 +72,12 @@ impl<'a> Request<'a> {
                     && !rest.first().is_some_and(u8::is_ascii_alphabetic)
             })
         };
-        match () {
-            () if is(GET_STATUS) => Some(Kind::Status),
-            () if is(GET_INFO) => Some(Kind::Info),
-            () => None,
+        if is(GET_STATUS) {
+            Some(Kind::Status)
+        } else if is(GET_INFO) {
+            Some(Kind::Info)
+        } else {
+            None
         }
     }
 
@@ -242,11 +244,7 @@ impl<'a> Reply<'a> {
                 continue;
             }
             if players.len() == MAX_LINES {
-                return Err(Error {
-                    field: "player",
-                    at,
-                    kind: ErrorKind::Limit { limit: MAX_LINES },
-                });
+                return Err(Error::limit("player", at, MAX_LINES));
             }
             notes.group("players", players.len());
             players.push(Line::read(line, at, notes));
@@ -368,12 +366,7 @@ pub(super) fn explain(
         (Direction::Reply, Kind::Info) => ("info reply", Reply::read(bytes, notes).err()),
         (Direction::Reply, Kind::Status) => ("status reply", Reply::read(bytes, notes).err()),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: true,
-        error,
-    })
+    Some(Explanation::certain(message, found, error))
 }
 
 #[cfg(test)]

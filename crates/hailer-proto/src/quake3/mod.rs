@@ -22,7 +22,7 @@ pub use server::{Quake3Config, Quake3Responder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    OptionError, Options, Proof, Protocol, Responder, Transport,
+    Options, Proof, Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -87,12 +87,7 @@ impl Protocol for Quake3 {
         Box::new(Quake3Exchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         let config = Quake3Config::read(options)?;
         Ok(Arc::new(Quake3Responder::new(status, &config)))
     }

@@ -24,7 +24,7 @@ const LANGUAGE: &str = "language";
 #[derive(Debug)]
 pub struct SampExchange {
     depth: Depth,
-    with_players: bool,
+    has_players: bool,
     /// Address and port, or a tag; the server returns them.
     address: [u8; 6],
     /// The game of the port, until a server has replied, then its game.
@@ -64,7 +64,7 @@ impl SampExchange {
         };
         Self {
             depth: ask.depth,
-            with_players: ask.has_players,
+            has_players: ask.has_players,
             address,
             game: match ask.port {
                 VICE_CITY_PORT => Game::ViceCity,
@@ -204,8 +204,8 @@ impl SampExchange {
             _ => status(info, game),
         };
         let online = i64::from(info.players);
-        let has_list = self.with_players && (1..=MAX_LISTED).contains(&online);
-        if self.depth == Depth::Full && self.with_players && online == 0 {
+        let has_list = self.has_players && (1..=MAX_LISTED).contains(&online);
+        if self.depth == Depth::Full && self.has_players && online == 0 {
             status.players.set_list(Vec::new());
         }
         self.status = Some(status);

@@ -3,7 +3,7 @@
 use super::deviation::TRAILING_BYTES;
 use crate::codepage::decode;
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader};
+use crate::wire::{Error, Notes, Reader};
 use alloc::{format, vec::Vec};
 
 /// Length of a request in bytes, and of what precedes the body of a reply.
@@ -369,11 +369,7 @@ fn count(r: &mut Reader<'_, '_>, limit: usize) -> Result<usize, Error> {
     let at = r.at();
     let count = usize::from(r.u16_le("count")?);
     if count > limit {
-        Err(Error {
-            field: "count",
-            at,
-            kind: ErrorKind::Limit { limit },
-        })
+        Err(Error::limit("count", at, limit))
     } else {
         Ok(count)
     }
@@ -425,12 +421,7 @@ pub(super) fn explain(
         Direction::Request => (request, Request::read(bytes, notes).err()),
         Direction::Reply => (reply, Reply::read(bytes, notes).err()),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: true,
-        error,
-    })
+    Some(Explanation::certain(message, found, error))
 }
 
 #[cfg(test)]

@@ -21,8 +21,8 @@ pub use client::SampExchange;
 pub use server::{SampConfig, SampResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -64,12 +64,7 @@ impl Protocol for Samp {
         Box::new(SampExchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         let config = SampConfig::read(options)?;
         Ok(Arc::new(SampResponder::new(status, &config)))
     }

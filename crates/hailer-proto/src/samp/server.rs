@@ -5,7 +5,7 @@
 
 use super::message::{Game, HEADER, Kind, Request, VERSION};
 use crate::codepage::encode;
-use crate::model::{Player, Status, Value, is_control};
+use crate::model::{Player, Status, Value, without_controls};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::Notes;
@@ -133,7 +133,7 @@ impl SampResponder {
         let list = |has_details| list(status, game, has_details, room);
         let links = MAX_LINKS.iter().flat_map(|(key, limit)| {
             let link = match status.extra(key) {
-                Some(Value::Str(link)) => encode(&line(link), usize::MAX),
+                Some(Value::Str(link)) => encode(&without_controls(link), usize::MAX),
                 _ => Vec::new(),
             };
             // A shortened link leads nowhere.
@@ -206,18 +206,18 @@ impl Responder for SampResponder {
 
 fn info(status: &Status, game: Game, limits: [usize; 3]) -> Vec<u8> {
     let names = status.name.iter().chain(&status.motd);
-    let mut names = names.map(|name| line(&name.plain()));
+    let mut names = names.map(|name| without_controls(&name.plain()));
     let name = names.find(|name| !name.trim().is_empty());
-    let mode = line(status.mode.as_deref().unwrap_or_default());
+    let mode = without_controls(status.mode.as_deref().unwrap_or_default());
     let language = match status.extra("language") {
-        Some(Value::Str(language)) => line(language),
+        Some(Value::Str(language)) => without_controls(language),
         _ => String::new(),
     };
     let count = |count: i64| count.clamp(0, u16::MAX.into()) as u16;
     let online = count(status.players.count());
     let mut out = Vec::new();
     if game == Game::ViceCity {
-        let version = line(status.version.as_deref().unwrap_or_default());
+        let version = without_controls(status.version.as_deref().unwrap_or_default());
         let mut version = encode(&version, VERSION);
         version.resize(VERSION, 0);
         out.extend(version);
@@ -291,18 +291,13 @@ fn id(player: &Player) -> Option<u8> {
 
 /// Encodes a text with a length of one byte.
 fn short(text: &str, limit: usize) -> Vec<u8> {
-    let bytes = encode(&line(text), limit);
+    let bytes = encode(&without_controls(text), limit);
     [&[bytes.len() as u8][..], &bytes].concat()
 }
 
 /// Adds a length of four bytes.
 fn long(bytes: &[u8]) -> Vec<u8> {
     [&(bytes.len() as u32).to_le_bytes()[..], bytes].concat()
-}
-
-/// Returns a text without control characters.
-fn line(text: &str) -> String {
-    text.chars().filter(|c| !is_control(*c)).collect()
 }
 
 #[cfg(test)]

@@ -192,10 +192,12 @@ pub(super) fn explain(
     notes: &mut Notes,
 ) -> Option<Explanation> {
     let is_legacy = Request::is_legacy(bytes) || Reply::is_legacy(bytes);
-    let found = match () {
-        () if Request::is_request(bytes) || Request::is_legacy(bytes) => Direction::Request,
-        () if Reply::is_reply(bytes) => Direction::Reply,
-        () => return None,
+    let found = if Request::is_request(bytes) || Request::is_legacy(bytes) {
+        Direction::Request
+    } else if Reply::is_reply(bytes) {
+        Direction::Reply
+    } else {
+        return None;
     };
     if direction.is_some_and(|direction| direction != found) {
         return None;

@@ -19,8 +19,8 @@ pub use server::SatisfactoryResponder;
 
 use crate::model::{Extra, Status, Text};
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::sample::Server;
 use crate::single_datagram::SingleExchange;
@@ -73,12 +73,7 @@ impl Protocol for Satisfactory {
         ))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(SatisfactoryResponder::new(status)))
     }

@@ -4,11 +4,10 @@
 
 use super::client::STATES;
 use super::message::{self, FLAG_MODDED, Request, SHORTEST_REPLY};
-use crate::model::{Status, Value, is_control};
+use crate::model::{Status, Value, without_controls};
 use crate::protocol::{Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
-use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
@@ -33,7 +32,7 @@ impl SatisfactoryResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status) -> Self {
         let names = status.name.iter().chain(&status.motd);
-        let mut names = names.map(|name| line(&name.plain()));
+        let mut names = names.map(|name| without_controls(&name.plain()));
         let name = names.find(|name| !name.trim().is_empty());
         let name = name.unwrap_or_default();
         let build = status
@@ -61,11 +60,6 @@ impl SatisfactoryResponder {
             tiny_body: body(TINY_NAME),
         }
     }
-}
-
-/// Returns a text without control characters.
-fn line(text: &str) -> String {
-    text.chars().filter(|c| !is_control(*c)).collect()
 }
 
 impl Responder for SatisfactoryResponder {

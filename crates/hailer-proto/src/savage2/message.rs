@@ -69,14 +69,7 @@ pub(super) fn explain(
     direction: Option<Direction>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let explained = |message, direction, error| {
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: false,
-            error,
-        })
-    };
+    let explained = |message, direction, error| Some(Explanation::guess(message, direction, error));
     match direction {
         Some(Direction::Reply) => {
             let error = Reply::read(bytes, notes).err();

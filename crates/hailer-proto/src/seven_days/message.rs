@@ -4,7 +4,7 @@
 
 use super::deviation::{BINARY_LENGTH, INVALID_UTF8, NO_TYPE, SHORT_BODY};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::format;
 use alloc::vec::Vec;
 use memchr::memchr;
@@ -52,11 +52,7 @@ pub fn lengths(bytes: &[u8]) -> Result<Option<[usize; 2]>, Error> {
         [OLD_HEADER_BYTES, u16::from_be_bytes(*length).into()]
     };
     if lengths[1] > MAX_BYTES {
-        return Err(Error {
-            field: "length",
-            at: 0,
-            kind: ErrorKind::Limit { limit: MAX_BYTES },
-        });
+        return Err(Error::limit("length", 0, MAX_BYTES));
     }
     // Another service may start with other bytes than digits.
     let start = bytes.get(OLD_HEADER_BYTES..).unwrap_or_default();
@@ -77,13 +73,11 @@ pub type Pair<'a> = (&'a [u8], &'a [u8]);
 /// Names the field that is truncated or invalid, with its offset.
 pub fn read<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Vec<Pair<'a>>, Error> {
     let Some([header, length]) = lengths(bytes)? else {
-        return Err(Error {
-            field: "length",
-            at: 0,
-            kind: ErrorKind::Short {
-                need: HEADER_BYTES.saturating_sub(bytes.len()),
-            },
-        });
+        return Err(Error::short(
+            "length",
+            0,
+            HEADER_BYTES.saturating_sub(bytes.len()),
+        ));
     };
     let mut r = Reader::new(bytes, notes);
     r.take(header, "length")?;

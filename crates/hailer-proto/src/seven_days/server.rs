@@ -3,7 +3,7 @@
 //! Limits: texts of 500 bytes, messages of 4 KiB. Rules that do not fit are left out.
 
 use super::message::{self, GAME_TYPE};
-use crate::model::{Status, Text, Value, is_control};
+use crate::model::{Status, Text, Value, without_controls};
 use crate::single_stream::Server;
 use crate::wire::{Error, cut};
 use alloc::format;
@@ -84,7 +84,7 @@ impl SevenDaysServer {
         }
         let mut lines = Vec::new();
         for rule in &status.rules {
-            let key = line(&rule.key);
+            let key = without_controls(&rule.key);
             if HIDDEN.contains(&key.as_str()) || key == UNIQUE_ID || key.contains([':', '\n']) {
                 continue;
             }
@@ -103,15 +103,10 @@ impl SevenDaysServer {
 
 /// Appends a pair, in one line.
 fn add(key: &str, value: &str, out: &mut Vec<u8>) {
-    let value = line(value);
+    let value = without_controls(value);
     for piece in [cut(key, MAX_TEXT), ":", cut(&value, MAX_TEXT), ";\r\n"] {
         out.extend(piece.bytes());
     }
-}
-
-/// Returns a text without control characters.
-fn line(text: &str) -> String {
-    text.chars().filter(|c| !is_control(*c)).collect()
 }
 
 impl Server for SevenDaysServer {

@@ -4,7 +4,7 @@
 
 use super::deviation::{MORE_VALUES, VERSION_FLOAT};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -76,11 +76,7 @@ pub fn reply_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
         return Err(Error::bad("length", 0, "9 or more"));
     }
     if length > MAX_BYTES {
-        return Err(Error {
-            field: "length",
-            at: 0,
-            kind: ErrorKind::Limit { limit: MAX_BYTES },
-        });
+        return Err(Error::limit("length", 0, MAX_BYTES));
     }
     Ok(Some(length + HEADER_BYTES))
 }
@@ -103,11 +99,7 @@ impl<'a> Reply<'a> {
             return Err(Error::bad("number of values", at, "7 or more"));
         }
         if count > MAX_VALUES {
-            return Err(Error {
-                field: "number of values",
-                at,
-                kind: ErrorKind::Limit { limit: MAX_VALUES },
-            });
+            return Err(Error::limit("number of values", at, MAX_VALUES));
         }
         let mut reply = Self::default();
         let at = r.at();
@@ -229,12 +221,7 @@ pub(super) fn explain(
         }
         Direction::Reply => ("reply", Reply::read(bytes, notes).err()),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: true,
-        error,
-    })
+    Some(Explanation::certain(message, found, error))
 }
 
 #[cfg(test)]

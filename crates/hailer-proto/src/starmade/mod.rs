@@ -18,8 +18,8 @@ pub use server::StarMadeServer;
 
 use crate::model::{Extra, Status, Text};
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError, Options, Protocol,
-    Responder,
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult,
 };
 use crate::sample;
 use crate::single_stream::{SingleExchange, SingleResponder};
@@ -56,12 +56,7 @@ impl Protocol for StarMade {
         Box::new(SingleExchange::<StarMadeFormat>::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(SingleResponder::new(StarMadeServer::new(status))))
     }

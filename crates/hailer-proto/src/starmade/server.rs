@@ -3,10 +3,9 @@
 //! Limits: texts have at most 200 bytes.
 
 use super::message::{self, INFO_VERSION, REQUEST, Reply};
-use crate::model::{Status, Text, Value, is_control};
+use crate::model::{Status, Text, Value, without_controls};
 use crate::single_stream::{Server, is_complete};
 use crate::wire::{Error, cut};
-use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Longest text in bytes.
@@ -21,14 +20,13 @@ pub struct StarMadeServer {
 impl StarMadeServer {
     /// Encodes the reply for this status.
     pub fn new(status: &Status) -> Self {
-        let line = |text: Option<&Text>| -> String {
-            let text = text.map(Text::plain).unwrap_or_default();
-            text.chars().filter(|c| !is_control(*c)).collect()
+        let line = |text: &Option<Text>| {
+            let text = text.as_ref().map(Text::plain).unwrap_or_default();
+            without_controls(&text)
         };
-        let names = [line(status.name.as_ref()), line(status.motd.as_ref())];
-        let [name, description] = &names;
-        let version = status.version.as_deref().unwrap_or_default();
-        let version: String = version.chars().filter(|c| !is_control(*c)).collect();
+        let name = line(&status.name);
+        let description = line(&status.motd);
+        let version = without_controls(status.version.as_deref().unwrap_or_default());
         let start = match status.extra("start") {
             Some(Value::Int(start)) => *start,
             _ => 0,
@@ -37,8 +35,8 @@ impl StarMadeServer {
         let info = Reply {
             info_version: INFO_VERSION,
             version: cut(&version, MAX_TEXT).into(),
-            name: cut(name, MAX_TEXT).as_bytes(),
-            description: cut(description, MAX_TEXT).as_bytes(),
+            name: cut(&name, MAX_TEXT).as_bytes(),
+            description: cut(&description, MAX_TEXT).as_bytes(),
             start,
             players: count(status.players.count()),
             max: count(status.players.max.unwrap_or(0)),

@@ -3,7 +3,7 @@
 //! Limits: lines of 8 KiB.
 
 use crate::protocol::{Direction, Explanation, Frame};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::format;
 use memchr::memchr;
 
@@ -28,11 +28,7 @@ const MAX_LINE: usize = 8 << 10;
 pub fn frame(bytes: &[u8]) -> Result<Frame, Error> {
     let end = memchr(b'\n', bytes);
     if end.unwrap_or(bytes.len()) > MAX_LINE {
-        return Err(Error {
-            field: "line",
-            at: 0,
-            kind: ErrorKind::Limit { limit: MAX_LINE },
-        });
+        return Err(Error::limit("line", 0, MAX_LINE));
     }
     Ok(match end {
         Some(end) => Frame::Complete(end + 1),
@@ -44,11 +40,7 @@ pub fn frame(bytes: &[u8]) -> Result<Frame, Error> {
 
 /// Returns the error of a line without its end.
 pub fn unfinished(line: &[u8]) -> Error {
-    Error {
-        field: "end of the line",
-        at: line.len(),
-        kind: ErrorKind::Short { need: 1 },
-    }
+    Error::short("end of the line", line.len(), 1)
 }
 
 /// Returns a line without its end.
@@ -74,14 +66,16 @@ pub(super) fn explain(
     let first = bytes.split(|byte| *byte == b'\n').next();
     let first = trim(first.unwrap_or_default());
     let word = first.split(|byte| *byte == b' ').next().unwrap_or_default();
-    let (message, found) = match () {
-        () if first == GREETING => ("greeting", Direction::Reply),
-        () if first == OK || first.starts_with(ERROR) => ("outcome", Direction::Reply),
-        () if DATA_STARTS.iter().any(|start| first.starts_with(start)) => {
-            ("data", Direction::Reply)
-        }
-        () if COMMANDS.contains(&word) => ("commands", Direction::Request),
-        () => return None,
+    let (message, found) = if first == GREETING {
+        ("greeting", Direction::Reply)
+    } else if first == OK || first.starts_with(ERROR) {
+        ("outcome", Direction::Reply)
+    } else if DATA_STARTS.iter().any(|start| first.starts_with(start)) {
+        ("data", Direction::Reply)
+    } else if COMMANDS.contains(&word) {
+        ("commands", Direction::Request)
+    } else {
+        return None;
     };
     if direction.is_some_and(|direction| direction != found) {
         return None;

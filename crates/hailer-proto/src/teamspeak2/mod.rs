@@ -19,8 +19,8 @@ pub use server::TeamSpeak2Responder;
 
 use crate::model::{Extra, Status, Text};
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError, Options, Protocol,
-    Responder,
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult,
 };
 use crate::sample;
 use crate::token::Keys;
@@ -63,12 +63,7 @@ impl Protocol for TeamSpeak2 {
         Box::new(TeamSpeak2Exchange::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(TeamSpeak2Responder::new(status)))
     }

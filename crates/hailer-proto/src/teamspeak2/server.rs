@@ -6,7 +6,7 @@ use super::message::{COMMANDS, GREETING};
 use crate::model::{Player, Status, Text, Value, is_control};
 use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
-use crate::wire::{Error, ErrorKind, cut};
+use crate::wire::{Error, cut};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -164,13 +164,7 @@ impl Connection for TeamSpeak2Connection {
             }
             self.greet(out);
         }
-        let limit = |field, at, limit| {
-            ConnectionStep::Bad(Error {
-                field,
-                at,
-                kind: ErrorKind::Limit { limit },
-            })
-        };
+        let limit = |field, at, limit| ConnectionStep::Bad(Error::limit(field, at, limit));
         let mut consumed = 0;
         let step = loop {
             let rest = bytes.get(consumed..).unwrap_or_default();

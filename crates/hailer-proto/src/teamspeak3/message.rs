@@ -4,7 +4,7 @@
 
 use super::deviation::{BAD_ESCAPE, INVALID_UTF8, ODD_NUMBER};
 use crate::protocol::{Direction, Explanation, Frame};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -59,11 +59,7 @@ const ESCAPES: [(char, char); 11] = [
 pub fn frame(bytes: &[u8]) -> Result<Frame, Error> {
     let end = memchr(b'\n', bytes);
     if end.unwrap_or(bytes.len()) > MAX_LINE {
-        return Err(Error {
-            field: "line",
-            at: 0,
-            kind: ErrorKind::Limit { limit: MAX_LINE },
-        });
+        return Err(Error::limit("line", 0, MAX_LINE));
     }
     // The line feed comes first, and the carriage return belongs to this line.
     let next = end.map(|end| bytes.get(end + 1));
@@ -78,11 +74,7 @@ pub fn frame(bytes: &[u8]) -> Result<Frame, Error> {
 
 /// Returns the error of a line without its end.
 pub fn unfinished(line: &[u8]) -> Error {
-    Error {
-        field: "end of the line",
-        at: line.len(),
-        kind: ErrorKind::Short { need: 1 },
-    }
+    Error::short("end of the line", line.len(), 1)
 }
 
 /// Returns a line without its end.
@@ -101,11 +93,7 @@ pub type Item<'a> = Vec<(&'a [u8], Cow<'a, [u8]>)>;
 ///
 /// The line has too many items or values.
 pub fn items<'a>(line: &'a [u8], start: usize, notes: &mut Notes) -> Result<Vec<Item<'a>>, Error> {
-    let limit = |field, limit| Error {
-        field,
-        at: start,
-        kind: ErrorKind::Limit { limit },
-    };
+    let limit = |field, limit| Error::limit(field, start, limit);
     let mut items = Vec::new();
     for item in line.split(|byte| *byte == b'|') {
         if items.len() >= MAX_ITEMS {
@@ -238,12 +226,16 @@ pub(super) fn explain(
     let is_greeting = word == GREETING;
     let is_outcome = bytes.starts_with(ERROR);
     let is_data = DATA_STARTS.iter().any(|start| bytes.starts_with(start));
-    let (message, found) = match () {
-        () if is_greeting => ("greeting", Direction::Reply),
-        () if is_outcome => ("outcome", Direction::Reply),
-        () if is_data => ("data", Direction::Reply),
-        () if is_command => ("commands", Direction::Request),
-        () => return None,
+    let (message, found) = if is_greeting {
+        ("greeting", Direction::Reply)
+    } else if is_outcome {
+        ("outcome", Direction::Reply)
+    } else if is_data {
+        ("data", Direction::Reply)
+    } else if is_command {
+        ("commands", Direction::Request)
+    } else {
+        return None;
     };
     if direction.is_some_and(|direction| direction != found) {
         return None;

@@ -22,8 +22,8 @@ pub use server::TeamSpeakResponder;
 
 use crate::model::{Address, Extra, Status, Text};
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError, Options, Protocol,
-    Responder,
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult,
 };
 use crate::sample;
 use crate::token::Keys;
@@ -77,12 +77,7 @@ impl Protocol for TeamSpeak3 {
         Box::new(TeamSpeakExchange::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(TeamSpeakResponder::new(status)))
     }

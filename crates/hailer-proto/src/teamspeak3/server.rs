@@ -7,7 +7,7 @@ use super::message::{self, COMMANDS, END, GREETING};
 use crate::model::{Status, Text, Value, is_control};
 use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
-use crate::wire::{Error, ErrorKind, cut};
+use crate::wire::{Error, cut};
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -251,11 +251,7 @@ impl Connection for TeamSpeakConnection {
             let rest = bytes.get(consumed..).unwrap_or_default();
             let end = memchr(b'\n', rest);
             if end.unwrap_or(rest.len()) > MAX_LINE {
-                break ConnectionStep::Bad(Error {
-                    field: "line",
-                    at: consumed,
-                    kind: ErrorKind::Limit { limit: MAX_LINE },
-                });
+                break ConnectionStep::Bad(Error::limit("line", consumed, MAX_LINE));
             }
             let Some(end) = end else {
                 break ConnectionStep::Wait;

@@ -125,12 +125,7 @@ pub(super) fn explain(
         }
         Direction::Reply => ("step 1", read_reply(bytes, notes).err()),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: true,
-        error,
-    })
+    Some(Explanation::certain(message, found, error))
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ pub use server::VoiceResponder;
 
 use crate::model::Status;
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Exchange, Explanation, Info, OptionError, Options,
-    Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::wire::Notes;
@@ -55,12 +55,7 @@ impl Protocol for TeamSpeakVoice {
         Box::new(VoiceExchange::new(cookie))
     }
 
-    fn responder(
-        &self,
-        _: &Status,
-        keys: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, _: &Status, keys: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(VoiceResponder::new(keys)))
     }

@@ -20,7 +20,7 @@ const MAX_PARTS: usize = 64;
 #[derive(Debug)]
 pub struct TeeworldsExchange {
     depth: Depth,
-    with_players: bool,
+    has_players: bool,
     /// Token of 0.5 and 0.6, 24 bits, of which the older forms use the lowest 8.
     token: u32,
     /// Token of 0.7.
@@ -115,7 +115,7 @@ impl Parts {
     }
 
     /// Returns the status with the clients that are there.
-    fn finish(self, with_players: bool) -> Option<Box<Status>> {
+    fn finish(self, has_players: bool) -> Option<Box<Status>> {
         let listed = self.listed();
         let mut status = self.status?;
         status.deviations = self.deviations;
@@ -126,7 +126,7 @@ impl Parts {
             });
         }
         let is_withheld = listed == 0 && status.players.online != Some(0);
-        if with_players && !is_withheld {
+        if has_players && !is_withheld {
             let lists = self.lists.into_iter();
             let list: Vec<Player> = lists.flat_map(|(_, list)| list).collect();
             if self.form == Form::Seven {
@@ -146,7 +146,7 @@ impl TeeworldsExchange {
         let [a, b, c, d, e, ..] = cookie.derive(1).to_le_bytes();
         Self {
             depth: ask.depth,
-            with_players: ask.has_players && ask.depth == Depth::Full,
+            has_players: ask.has_players && ask.depth == Depth::Full,
             token: bits as u32 & 0xFF_FFFF,
             // The highest bit is clear, because a token of ones means that there is none.
             client_token: [a & 0x7F, b, c, d],
@@ -247,7 +247,7 @@ impl TeeworldsExchange {
         let State::Parts(parts) = core::mem::replace(&mut self.state, State::Searching) else {
             return Step::Wait;
         };
-        let Some(mut status) = parts.finish(self.with_players) else {
+        let Some(mut status) = parts.finish(self.has_players) else {
             return Step::Wait;
         };
         if !self.unanswered.is_empty() {
@@ -309,7 +309,7 @@ impl TeeworldsExchange {
         list: &[Client<'_>],
         notes: &Notes,
     ) -> Step {
-        if token != Some(self.token.into()) || !self.with_players {
+        if token != Some(self.token.into()) || !self.has_players {
             return Step::Wait;
         }
         if !matches!(self.state, State::Parts(_)) {
@@ -351,7 +351,7 @@ impl TeeworldsExchange {
         };
         let status = status(info);
         let is_cut = info.form == Form::Six && status.players.online > info.clients;
-        let list = if self.with_players {
+        let list = if self.has_players {
             info.list.as_slice()
         } else {
             &[]
@@ -360,7 +360,7 @@ impl TeeworldsExchange {
             return Step::Bad(fault);
         }
         parts.status = Some(status);
-        if !self.with_players {
+        if !self.has_players {
             return self.finish();
         }
         parts.expected = expected(info);

@@ -3,7 +3,7 @@
 use super::deviation::ODD_NUMBER;
 use crate::infostring;
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content, first_nul};
+use crate::wire::{Error, Notes, Reader, by_content, first_nul};
 use alloc::{format, string::ToString, vec::Vec};
 
 /// Starts most messages of 0.5 and 0.6.
@@ -525,11 +525,7 @@ fn list<'a>(r: &mut Reader<'a, '_>, form: Form) -> Result<Vec<Client<'a>>, Error
     let mut list = Vec::new();
     while r.remaining() > 0 {
         if list.len() == MAX_CLIENTS {
-            return Err(Error {
-                field: "client",
-                at: r.at(),
-                kind: ErrorKind::Limit { limit: MAX_CLIENTS },
-            });
+            return Err(Error::limit("client", r.at(), MAX_CLIENTS));
         }
         r.notes().group("clients", list.len());
         let mut client = Client {
@@ -671,10 +667,12 @@ pub(super) fn explain(
     direction: Option<Direction>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let found = match () {
-        () if Request::is_request(bytes) => Direction::Request,
-        () if Reply::is_reply(bytes) => Direction::Reply,
-        () => return None,
+    let found = if Request::is_request(bytes) {
+        Direction::Request
+    } else if Reply::is_reply(bytes) {
+        Direction::Reply
+    } else {
+        return None;
     };
     if direction.is_some_and(|direction| direction != found) {
         return None;

@@ -26,7 +26,7 @@ pub use server::{TeeworldsConfig, TeeworldsResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    OptionError, Options, Proof, Protocol, Responder, Transport,
+    Options, Proof, Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -99,12 +99,7 @@ impl Protocol for Teeworlds {
         Box::new(TeeworldsExchange::new(ask, cookie))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        keys: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
         let config = TeeworldsConfig::read(options)?;
         Ok(Arc::new(TeeworldsResponder::new(status, keys, &config)))
     }

@@ -411,9 +411,10 @@ impl<'a> Server<'a> {
         }
         out.extend([cut(&clan, MAX_CLAN).as_bytes(), b"\0"].concat());
         if self.form == Form::Seven {
-            let kind = match () {
-                () if has(player, "bot") => 2,
-                () => i32::from(is_spectator),
+            let kind = if has(player, "bot") {
+                2
+            } else {
+                i32::from(is_spectator)
             };
             for number in [country, score, kind] {
                 write_integer(number, &mut out);

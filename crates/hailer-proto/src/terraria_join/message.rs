@@ -4,7 +4,7 @@
 
 use super::deviation::SLOT_GIVEN;
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -43,11 +43,7 @@ pub fn packet_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
         return Err(Error::bad("packet length", 0, "3 or more"));
     }
     if length > MAX_BYTES {
-        return Err(Error {
-            field: "packet length",
-            at: 0,
-            kind: ErrorKind::Limit { limit: MAX_BYTES },
-        });
+        return Err(Error::limit("packet length", 0, MAX_BYTES));
     }
     Ok(Some(length))
 }
@@ -108,13 +104,7 @@ impl<'a> Reply<'a> {
 fn read_text<'a>(r: &mut Reader<'a, '_>, depth: u8) -> Result<(u8, &'a [u8]), Error> {
     let at = r.at();
     if depth > MAX_DEPTH {
-        return Err(Error {
-            field: "texts in texts",
-            at,
-            kind: ErrorKind::Limit {
-                limit: MAX_DEPTH.into(),
-            },
-        });
+        return Err(Error::limit("texts in texts", at, MAX_DEPTH.into()));
     }
     let mode = r.u8("mode")?;
     if mode > MODE_KEY {
@@ -216,6 +206,7 @@ fn read_request(bytes: &[u8], notes: &mut Notes) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::ErrorKind;
 
     #[test]
     fn requests_of_any_version_are_recognized() {

@@ -20,8 +20,8 @@ pub use server::TerrariaServer;
 
 use crate::model::{Extra, Status};
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError, Options, Protocol,
-    Responder,
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult,
 };
 use crate::single_stream::{SingleExchange, SingleResponder};
 use crate::token::Keys;
@@ -54,12 +54,7 @@ impl Protocol for TerrariaJoin {
         Box::new(SingleExchange::<TerrariaFormat>::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(SingleResponder::new(TerrariaServer::new(status))))
     }

@@ -7,7 +7,7 @@
 
 use super::deviation::{BARE_AMPERSAND, LATIN1, NO_END};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -35,11 +35,7 @@ pub fn reply_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
     }
     let found = memmem::find(bytes, END).map(|at| at + END.len());
     if found.unwrap_or(bytes.len()) > MAX_BYTES {
-        return Err(Error {
-            field: "reply",
-            at: 0,
-            kind: ErrorKind::Limit { limit: MAX_BYTES },
-        });
+        return Err(Error::limit("reply", 0, MAX_BYTES));
     }
     Ok(found)
 }
@@ -86,11 +82,7 @@ pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Vec<Element>, Error> {
         }
         let at = r.at();
         let Some(length) = memchr::memchr(b'>', r.rest()) else {
-            return Err(Error {
-                field: "element",
-                at,
-                kind: ErrorKind::Short { need: 1 },
-            });
+            return Err(Error::short("element", at, 1));
         };
         let tag = r.take(length + 1, "element")?;
         let tag = tag.get(1..length).unwrap_or_default();
@@ -108,13 +100,7 @@ pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Vec<Element>, Error> {
                 has_root = true;
             }
             _ if elements.len() >= MAX_ELEMENTS => {
-                return Err(Error {
-                    field: "elements",
-                    at,
-                    kind: ErrorKind::Limit {
-                        limit: MAX_ELEMENTS,
-                    },
-                });
+                return Err(Error::limit("elements", at, MAX_ELEMENTS));
             }
             _ => {
                 let element = read_element(tag, at + 1, r.notes())?;
@@ -175,13 +161,7 @@ fn read_element(tag: &[u8], start: usize, notes: &mut Notes) -> Result<Element, 
         let (value, rest) = rest.split_at(length);
         r = rest.get(1..).unwrap_or_default();
         if element.attributes.len() >= MAX_ATTRIBUTES {
-            return Err(Error {
-                field: "attributes",
-                at,
-                kind: ErrorKind::Limit {
-                    limit: MAX_ATTRIBUTES,
-                },
-            });
+            return Err(Error::limit("attributes", at, MAX_ATTRIBUTES));
         }
         let name = decode(name, at, notes);
         let value = decode(value, at, notes);
@@ -269,10 +249,12 @@ pub(super) fn explain(
     notes: &mut Notes,
 ) -> Option<Explanation> {
     let is_reply = bytes.first() == Some(&b'<') && memmem::find(bytes, b"<tsqp").is_some();
-    let found = match () {
-        () if bytes.starts_with(REQUEST) => Direction::Request,
-        () if is_reply => Direction::Reply,
-        () => return None,
+    let found = if bytes.starts_with(REQUEST) {
+        Direction::Request
+    } else if is_reply {
+        Direction::Reply
+    } else {
+        return None;
     };
     if direction.is_some_and(|direction| direction != found) {
         return None;
@@ -285,12 +267,7 @@ pub(super) fn explain(
         }
         Direction::Reply => ("status", read(bytes, notes).err()),
     };
-    Some(Explanation {
-        message,
-        direction: found,
-        is_certain: true,
-        error,
-    })
+    Some(Explanation::certain(message, found, error))
 }
 
 #[cfg(test)]

@@ -300,14 +300,7 @@ pub(super) fn explain(
     direction: Option<Direction>,
     notes: &mut Notes,
 ) -> Option<Explanation> {
-    let explained = |message, direction, error| {
-        Some(Explanation {
-            message,
-            direction,
-            is_certain: false,
-            error,
-        })
-    };
+    let explained = |message, direction, error| Some(Explanation::guess(message, direction, error));
     if direction != Some(Direction::Reply) && Request::read(bytes, notes).is_some() {
         return explained("status request", Direction::Request, None);
     }

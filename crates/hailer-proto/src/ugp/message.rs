@@ -618,12 +618,7 @@ pub(super) fn explain(
         (Direction::Reply, Some(QUERY | QUERY_REPLY)) => "query reply",
         (Direction::Reply, _) => "reply",
     };
-    Some(Explanation {
-        message,
-        direction,
-        is_certain: true,
-        error,
-    })
+    Some(Explanation::certain(message, direction, error))
 }
 
 #[cfg(test)]

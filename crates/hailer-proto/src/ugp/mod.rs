@@ -25,8 +25,8 @@ pub use client::UgpExchange;
 pub use server::{Profile, UgpConfig, UgpResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -89,12 +89,7 @@ impl Protocol for Ugp {
         Box::new(UgpExchange::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         Ok(Arc::new(UgpResponder::new(
             status,
             &UgpConfig::read(options)?,

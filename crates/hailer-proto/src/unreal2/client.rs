@@ -22,7 +22,7 @@ const TEAMS: [(u32, &str); 2] = [(0x2000_0000, "red"), (0x4000_0000, "blue")];
 #[derive(Debug)]
 pub struct Unreal2Exchange {
     depth: Depth,
-    with_players: bool,
+    has_players: bool,
     state: State,
     /// Timeouts in this state.
     silent: u8,
@@ -52,7 +52,7 @@ impl Unreal2Exchange {
     pub fn new(ask: &Ask) -> Self {
         Self {
             depth: ask.depth,
-            with_players: ask.has_players,
+            has_players: ask.has_players,
             state: State::Info,
             silent: 0,
             status: Box::default(),
@@ -204,7 +204,7 @@ impl Unreal2Exchange {
     fn after_rules(&mut self, out: &mut Vec<u8>) -> Step {
         let online = self.status.players.online.unwrap_or(0);
         let expected = self.number(LISTED_PLAYERS).unwrap_or(online);
-        let has_list = self.with_players && online > 0;
+        let has_list = self.has_players && online > 0;
         if has_list && expected > 0 {
             return self.enter(State::Players(expected), out);
         }
@@ -266,7 +266,7 @@ impl Unreal2Exchange {
         self.add_rules(&mut status);
         let listed = core::mem::take(&mut self.players);
         let has_list = !listed.is_empty() || status.players.online == Some(0);
-        if self.with_players && self.depth == Depth::Full && has_list {
+        if self.has_players && self.depth == Depth::Full && has_list {
             let players: Vec<Player> = listed.into_iter().map(|(_, player)| player).collect();
             let is_bot = |player: &&Player| player.latency_ms == Some(0);
             let bots = players.iter().filter(is_bot).count() as i64;

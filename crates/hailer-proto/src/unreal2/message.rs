@@ -3,7 +3,7 @@
 use super::deviation::*;
 use crate::codepage::CodePage;
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader};
+use crate::wire::{Error, Notes, Reader};
 use alloc::string::{String, ToString};
 use alloc::{format, vec::Vec};
 use compact_str::CompactString;
@@ -309,11 +309,7 @@ fn limit(field: &'static str, count: usize, limit: usize, at: usize) -> Result<(
     if count < limit {
         Ok(())
     } else {
-        Err(Error {
-            field,
-            at,
-            kind: ErrorKind::Limit { limit },
-        })
+        Err(Error::limit(field, at, limit))
     }
 }
 
@@ -431,21 +427,15 @@ pub(super) fn explain(
             r.note(at, "kind", || kind.map(|kind| kind.to_string()).concat());
             Ok(())
         });
-        return Some(Explanation {
-            message,
-            direction: Direction::Request,
-            is_certain: false,
-            error: error.err(),
-        });
+        return Some(Explanation::guess(message, Direction::Request, error.err()));
     }
     let kind = Kind::of_reply(bytes).filter(|_| direction != Some(Direction::Request))?;
     let [_, message] = kind.names();
-    Some(Explanation {
+    Some(Explanation::guess(
         message,
-        direction: Direction::Reply,
-        is_certain: false,
-        error: Reply::read(bytes, notes).err(),
-    })
+        Direction::Reply,
+        Reply::read(bytes, notes).err(),
+    ))
 }
 
 /// Returns a text without control characters, except those of whole color codes, of at most

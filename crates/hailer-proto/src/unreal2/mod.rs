@@ -22,8 +22,8 @@ pub use client::Unreal2Exchange;
 pub use server::{Unreal2Config, Unreal2Responder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError,
-    Options, Proof, Protocol, Responder, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -81,12 +81,7 @@ impl Protocol for Unreal2 {
         Box::new(Unreal2Exchange::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         let config = Unreal2Config::read(options)?;
         Ok(Arc::new(Unreal2Responder::new(status, &config)))
     }

@@ -3,7 +3,7 @@
 //! Limits: packets of 8 KiB.
 
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -42,11 +42,7 @@ pub fn packet_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
     }
     let length = length as usize;
     if length > MAX_BYTES {
-        return Err(Error {
-            field: "length",
-            at: 0,
-            kind: ErrorKind::Limit { limit: MAX_BYTES },
-        });
+        return Err(Error::limit("length", 0, MAX_BYTES));
     }
     Ok(Some(length + LENGTH_BYTES))
 }
@@ -279,10 +275,12 @@ pub(super) fn explain(
 ) -> Option<Explanation> {
     let is_request = bytes == REQUEST;
     let has_id = bytes.get(LENGTH_BYTES..LENGTH_BYTES + 2) == Some(&[0xD0, 0x05]);
-    let found = match () {
-        () if is_request => Direction::Request,
-        () if has_id && packet_length(bytes).is_ok() => Direction::Reply,
-        () => return None,
+    let found = if is_request {
+        Direction::Request
+    } else if has_id && packet_length(bytes).is_ok() {
+        Direction::Reply
+    } else {
+        return None;
     };
     if direction.is_some_and(|direction| direction != found) {
         return None;

@@ -19,8 +19,8 @@ pub use server::VintageStoryServer;
 
 use crate::model::{Status, Text};
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, OptionError, Options, Protocol,
-    Responder,
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult,
 };
 use crate::sample;
 use crate::single_stream::{SingleExchange, SingleResponder};
@@ -57,12 +57,7 @@ impl Protocol for VintageStory {
         Box::new(SingleExchange::<VintageStoryFormat>::new(ask))
     }
 
-    fn responder(
-        &self,
-        status: &Status,
-        _: &Keys,
-        options: &Options,
-    ) -> Result<Arc<dyn Responder>, OptionError> {
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
         Ok(Arc::new(SingleResponder::new(VintageStoryServer::new(
             status,

@@ -86,6 +86,24 @@ impl Error {
             kind: ErrorKind::Bad(expected),
         }
     }
+
+    /// Creates an error about a datagram that ends `need` bytes too early.
+    pub const fn short(field: &'static str, at: usize, need: usize) -> Self {
+        Self {
+            field,
+            at,
+            kind: ErrorKind::Short { need },
+        }
+    }
+
+    /// Creates an error about a count or length above the accepted limit.
+    pub const fn limit(field: &'static str, at: usize, limit: usize) -> Self {
+        Self {
+            field,
+            at,
+            kind: ErrorKind::Limit { limit },
+        }
+    }
 }
 
 impl fmt::Display for Error {

@@ -13,7 +13,7 @@ pub struct Notes {
     deviations: Vec<(&'static Deviation, usize)>,
     fields: Option<Vec<Field>>,
     group: Option<(&'static str, usize)>,
-    discarding: bool,
+    is_discarding: bool,
 }
 
 /// An explained field of a datagram.
@@ -26,7 +26,7 @@ pub struct Field {
     /// Value in readable form.
     pub value: String,
     /// Whether the bytes are secret, as in an auth token.
-    pub secret: bool,
+    pub is_secret: bool,
 }
 
 impl Notes {
@@ -41,14 +41,14 @@ impl Notes {
     /// Creates notes that keep nothing and never allocate, for responders.
     pub fn discarding() -> Self {
         Self {
-            discarding: true,
+            is_discarding: true,
             ..Self::default()
         }
     }
 
     /// Records a deviation at an offset. Only the first one of each name is kept.
     pub fn deviation(&mut self, deviation: &'static Deviation, at: usize) {
-        if !self.discarding
+        if !self.is_discarding
             && !self
                 .deviations
                 .iter()
@@ -82,14 +82,14 @@ impl Notes {
             range,
             name,
             value,
-            secret: false,
+            is_secret: false,
         });
     }
 
     /// Marks the last field as secret.
     pub fn secret(&mut self) {
         if let Some(field) = self.fields.as_mut().and_then(|fields| fields.last_mut()) {
-            field.secret = true;
+            field.is_secret = true;
         }
     }
 

@@ -36,13 +36,7 @@ impl<'a, 'n> Reader<'a, 'n> {
                 self.at += n;
                 Ok(taken)
             }
-            None => Err(Error {
-                field,
-                at: self.at,
-                kind: ErrorKind::Short {
-                    need: n - rest.len(),
-                },
-            }),
+            None => Err(Error::short(field, self.at, n - rest.len())),
         }
     }
 
@@ -239,11 +233,7 @@ impl<'a, 'n> Reader<'a, 'n> {
         let count = usize::try_from(count)
             .map_err(|_| Error::bad(field, at, "a count of UTF-16 units, not below 0"))?;
         if count > limit {
-            return Err(Error {
-                field,
-                at,
-                kind: ErrorKind::Limit { limit },
-            });
+            return Err(Error::limit(field, at, limit));
         }
         let units = self.take(count * 2, field)?;
         self.note(at, field, || format!("{:?}", super::utf16(units)));

@@ -423,13 +423,13 @@ const MAX_PACKET: usize = 1_400;
 
 /// A token as the server sent it, in the four bytes of a stat.
 #[derive(Clone, Copy, PartialEq)]
-struct Token {
+struct StatToken {
     bytes: [u8; 4],
     /// Padding that a full stat needs.
     padding: usize,
 }
 
-impl Token {
+impl StatToken {
     fn number(self) -> i32 {
         i32::from_be_bytes(self.bytes)
     }
@@ -439,11 +439,11 @@ fn handshake(id: [u8; 4]) -> Vec<u8> {
     [&HANDSHAKE[..], &id].concat()
 }
 
-fn stat(id: [u8; 4], token: Token, padding: &[u8]) -> Vec<u8> {
+fn stat(id: [u8; 4], token: StatToken, padding: &[u8]) -> Vec<u8> {
     [&STAT[..], &id, &token.bytes, padding].concat()
 }
 
-fn full_stat(id: [u8; 4], token: Token) -> Vec<u8> {
+fn full_stat(id: [u8; 4], token: StatToken) -> Vec<u8> {
     stat(id, token, &[0; 8][..token.padding])
 }
 
@@ -456,17 +456,17 @@ fn is_stat_reply(bytes: &[u8]) -> bool {
 }
 
 /// Sends a handshake and returns the token.
-fn token(p: &mut Probe<'_>, socket: SocketId, id: [u8; 4]) -> Result<Token, Outcome> {
+fn token(p: &mut Probe<'_>, socket: SocketId, id: [u8; 4]) -> Result<StatToken, Outcome> {
     let Some(reply) = p.ask(socket, &handshake(id), &is_handshake_reply) else {
         return fail("no reply to a handshake");
     };
     let parsed = parse_challenge(&reply, Some(SessionId(id)), &mut Notes::default());
     match parsed {
-        Ok(Some(Parsed::Number(number))) => Ok(Token {
+        Ok(Some(Parsed::Number(number))) => Ok(StatToken {
             bytes: number.to_be_bytes(),
             padding: 4,
         }),
-        Ok(Some(Parsed::Raw(bytes))) => Ok(Token { bytes, padding: 8 }),
+        Ok(Some(Parsed::Raw(bytes))) => Ok(StatToken { bytes, padding: 8 }),
         Ok(None) => fail("the handshake reply has another session id"),
         Err(error) => fail(format!("handshake reply: {error}")),
     }
@@ -482,7 +482,7 @@ fn spare_bedrock(p: &Probe<'_>) -> Result<(), Outcome> {
 }
 
 /// Opens a socket and gets a token for it.
-fn verified(p: &mut Probe<'_>) -> Result<(SocketId, [u8; 4], Token), Outcome> {
+fn verified(p: &mut Probe<'_>) -> Result<(SocketId, [u8; 4], StatToken), Outcome> {
     let socket = p.open()?;
     let id = p.plain_id();
     let token = token(p, socket, id)?;
@@ -794,7 +794,7 @@ fn guessed_token(p: &mut Probe<'_>) -> Verdict {
     for _ in 0..3 {
         let (socket, id, token) = verified(p)?;
         // An attacker can send the handshake too, but gets no token.
-        let zero = Token {
+        let zero = StatToken {
             bytes: [0; 4],
             ..token
         };

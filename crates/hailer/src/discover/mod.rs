@@ -135,7 +135,7 @@ pub enum SearchError {
 /// Result of a search.
 #[derive(Clone, Default)]
 pub struct Sightings {
-    found: BTreeMap<SocketAddr, Seen>,
+    found: BTreeMap<SocketAddr, Sighting>,
     /// Sockets that failed: interface, protocol and cause.
     pub problems: Vec<String>,
     /// Datagrams from other networks than that of their interface, which were ignored.
@@ -144,7 +144,7 @@ pub struct Sightings {
 
 /// Protocols and interface of a sighting.
 #[derive(Clone)]
-struct Seen {
+struct Sighting {
     protocols: Vec<&'static dyn Protocol>,
     interface: Arc<str>,
 }
@@ -189,7 +189,7 @@ impl Sightings {
     }
 
     fn add(&mut self, address: SocketAddr, protocol: &'static dyn Protocol, interface: &str) {
-        let seen = self.found.entry(address).or_insert_with(|| Seen {
+        let seen = self.found.entry(address).or_insert_with(|| Sighting {
             protocols: Vec::new(),
             interface: interface.into(),
         });

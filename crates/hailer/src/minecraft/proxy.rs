@@ -311,8 +311,8 @@ impl Proxy {
             }
             let hangup = near.turn(far.as_mut(), bridge, till).await;
             match hangup {
-                Ok(Turn::Moved) => {}
-                Ok(Turn::Ended(side)) => {
+                Ok(SideEvent::Moved) => {}
+                Ok(SideEvent::Ended(side)) => {
                     let direction = if side == Side::Client {
                         PacketDirection::ToServer
                     } else {
@@ -324,8 +324,8 @@ impl Proxy {
                     }
                     till = till.min(Instant::now() + GRACE);
                 }
-                Ok(Turn::Late) if !bridge.is_announced() => return SessionEnd::Silence,
-                Ok(Turn::Late) => return SessionEnd::Hangup(Side::Client, 0),
+                Ok(SideEvent::Late) if !bridge.is_announced() => return SessionEnd::Silence,
+                Ok(SideEvent::Late) => return SessionEnd::Hangup(Side::Client, 0),
                 Err((side, error)) => return SessionEnd::Io(side, error),
             }
         }
@@ -363,7 +363,7 @@ struct Link {
 }
 
 /// Result of waiting for both sides.
-enum Turn {
+enum SideEvent {
     Moved,
     Ended(Side),
     Late,
@@ -392,17 +392,17 @@ impl Link {
         far: Option<&mut Self>,
         bridge: &mut Bridge,
         till: Instant,
-    ) -> Result<Turn, (Side, io::Error)> {
+    ) -> Result<SideEvent, (Side, io::Error)> {
         let Some(far) = far else {
             return tokio::select! {
                 ready = self.ready(bridge) => self.moved(bridge, ready),
-                () = sleep_until(till) => Ok(Turn::Late),
+                () = sleep_until(till) => Ok(SideEvent::Late),
             };
         };
         tokio::select! {
             ready = self.ready(bridge) => self.moved(bridge, ready),
             ready = far.ready(bridge) => far.moved(bridge, ready),
-            () = sleep_until(till) => Ok(Turn::Late),
+            () = sleep_until(till) => Ok(SideEvent::Late),
         }
     }
 
@@ -421,7 +421,7 @@ impl Link {
         &mut self,
         bridge: &mut Bridge,
         ready: io::Result<bool>,
-    ) -> Result<Turn, (Side, io::Error)> {
+    ) -> Result<SideEvent, (Side, io::Error)> {
         let moved = ready.and_then(|to_read| {
             if to_read {
                 let mut chunk = [0; CHUNK];
@@ -429,22 +429,22 @@ impl Link {
                 bridge.receive(self.from, chunk.get(..count).unwrap_or_default());
                 self.is_ended = count == 0;
                 Ok(if count == 0 {
-                    Turn::Ended(self.side)
+                    SideEvent::Ended(self.side)
                 } else {
-                    Turn::Moved
+                    SideEvent::Moved
                 })
             } else {
                 let count = self.socket.try_write(bridge.outgoing(self.to))?;
                 bridge.sent_bytes(self.to, count);
-                Ok(Turn::Moved)
+                Ok(SideEvent::Moved)
             }
         });
         match moved {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Turn::Moved),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(SideEvent::Moved),
             // The game's client closes without a disconnect packet.
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                 self.is_ended = true;
-                Ok(Turn::Ended(self.side))
+                Ok(SideEvent::Ended(self.side))
             }
             moved => moved.map_err(|error| (self.side, error)),
         }

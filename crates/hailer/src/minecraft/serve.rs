@@ -70,25 +70,25 @@ pub enum GameServerError {
 /// ```
 pub struct GameServer {
     listeners: Vec<TcpListener>,
-    shared: Arc<Shared>,
+    shared: Arc<GameShared>,
     events: Option<mpsc::Receiver<ServerEvent>>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct GameShared {
+    state: Mutex<GameState>,
     started: Instant,
     log: mpsc::Sender<ServerEvent>,
 }
 
-struct State {
+struct GameState {
     server: Server,
     /// Wakes the idle task of a connection.
     bells: HashMap<ClientId, Arc<Notify>>,
 }
 
-impl Shared {
+impl GameShared {
     /// Locks the server. A panic in another task leaves it consistent.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, GameState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -97,7 +97,7 @@ impl Shared {
     }
 
     /// Forwards events and wakes the connections with bytes to send.
-    fn pass_on(&self, state: &mut State) {
+    fn pass_on(&self, state: &mut GameState) {
         for event in state.server.events() {
             // Drop events that the reader is too slow for.
             let _ = self.log.try_send(event);
@@ -129,11 +129,11 @@ impl GameServer {
         };
         let server = Server::new(config, random)?;
         let (log, events) = mpsc::channel(MAX_EVENTS);
-        let state = Mutex::new(State {
+        let state = Mutex::new(GameState {
             server,
             bells: HashMap::new(),
         });
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(GameShared {
             state,
             started: Instant::now(),
             log,
@@ -226,7 +226,7 @@ async fn accept(listeners: &[TcpListener]) -> io::Result<(TcpStream, SocketAddr)
 
 /// Task of one client.
 struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<GameShared>,
     id: ClientId,
     bell: Arc<Notify>,
 }

@@ -97,7 +97,7 @@ const STOP: Duration = Duration::from_secs(5);
 /// A member of a network. If it is dropped without [`Network::stop`], the others remove it after 45
 /// s.
 pub struct Network {
-    shared: Arc<Shared>,
+    shared: Arc<NetworkShared>,
     updates: watch::Receiver<Arc<Status>>,
     stop: watch::Sender<bool>,
     session: JoinHandle<()>,
@@ -131,17 +131,17 @@ pub struct Health {
 }
 
 /// State shared by the threads of the game, the session and the updater.
-struct Shared {
+struct NetworkShared {
     config: NetworkConfig,
     keys: Keys,
-    state: Mutex<State>,
+    state: Mutex<NetworkState>,
     /// Wakes the session: there is something to write.
     wake: Notify,
     /// Wakes the updater: the status may have changed.
     changed: Notify,
 }
 
-struct State {
+struct NetworkState {
     /// The status of this server without its players.
     local: Status,
     /// Players of this server that the network knows, as the game reports them.
@@ -218,7 +218,7 @@ impl Network {
             ..Status::default()
         };
         local.players.max = Some(0);
-        let state = State {
+        let state = NetworkState {
             local,
             roster: HashMap::new(),
             unshared: Vec::new(),
@@ -236,7 +236,7 @@ impl Network {
             refused: 0,
         };
         let keys = Keys::new(&config.prefix, &config.network_id);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(NetworkShared {
             config,
             keys,
             state: Mutex::new(state),
@@ -448,7 +448,7 @@ impl Drop for Network {
     }
 }
 
-impl State {
+impl NetworkState {
     fn join(&mut self, uuid: Uuid, name: &str, now: i64) -> bool {
         if self.roster.len() >= MAX_OWN && !self.roster.contains_key(&uuid) {
             self.refused += 1;
@@ -488,8 +488,8 @@ impl State {
     }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl NetworkShared {
+    fn state(&self) -> MutexGuard<'_, NetworkState> {
         // The state is complete even after a panic of another thread.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -499,7 +499,7 @@ impl Shared {
         self.changed.notify_one();
     }
 
-    fn counts_others(&self, state: &State) -> bool {
+    fn counts_others(&self, state: &NetworkState) -> bool {
         let fresh = |last_message: Instant| last_message.elapsed() <= self.config.keep_view;
         self.config.mode == Mode::Aggregate
             && state.refreshed.is_some()
@@ -538,7 +538,7 @@ impl Shared {
     }
 
     /// Returns what is written of this server.
-    fn record(&self, state: &State) -> Record {
+    fn record(&self, state: &NetworkState) -> Record {
         let name = self
             .config
             .name
@@ -568,7 +568,7 @@ impl Shared {
 }
 
 /// Publishes the status after changes. Changes in quick succession are combined.
-async fn publish_updates(shared: Arc<Shared>, updates: watch::Sender<Arc<Status>>) {
+async fn publish_updates(shared: Arc<NetworkShared>, updates: watch::Sender<Arc<Status>>) {
     loop {
         let _ = tokio::time::timeout(TICK, shared.changed.notified()).await;
         let started = Instant::now();

@@ -4,7 +4,7 @@ use super::event::Event;
 use super::record::{FIELDS, MAX_TEXT, Member, Record};
 use super::scripts;
 use super::view::{Age, Uuid};
-use super::{MAX_CHANGES, Shared, State, millis, now, wall};
+use super::{MAX_CHANGES, NetworkShared, NetworkState, millis, now, wall};
 use crate::link::{RedisConnection, stop_requested};
 use hailer_proto::model::uuid_text;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Script, Value, cmd, from_redis_value};
@@ -37,7 +37,7 @@ static UNREGISTER: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::UNRE
 static GONE: LazyLock<Script> = LazyLock::new(|| Script::new(scripts::GONE));
 
 /// Connects to Redis, and reconnects until stopped.
-pub(super) async fn run(shared: Arc<Shared>, mut stop: watch::Receiver<bool>) {
+pub(super) async fn run(shared: Arc<NetworkShared>, mut stop: watch::Receiver<bool>) {
     let mut registered = false;
     let mut wait = BACK_OFF.0;
     loop {
@@ -97,7 +97,7 @@ fn is_about_content(error: &RedisError) -> bool {
 
 struct Session<'a> {
     link: RedisConnection,
-    shared: &'a Shared,
+    shared: &'a NetworkShared,
     /// Whether this process has registered before.
     registered: &'a mut bool,
     beat_at: Instant,
@@ -469,7 +469,7 @@ impl Session<'_> {
                             changed.push(id.clone());
                         }
                         if with_players && let Some(players) = self.read_players(id, first).await? {
-                            let State { known, gone, .. } = &mut *self.shared.state();
+                            let NetworkState { known, gone, .. } = &mut *self.shared.state();
                             // Redis does not know these players yet.
                             known.list(id, players, reported, |uuid| {
                                 gone.get(uuid).is_some_and(Option::is_some)

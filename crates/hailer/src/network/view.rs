@@ -71,7 +71,7 @@ pub struct Server {
 /// Other servers of the network. A player is on at most one of them.
 #[derive(Debug)]
 pub(super) struct NetworkView {
-    servers: HashMap<Arc<str>, Entry>,
+    servers: HashMap<Arc<str>, ViewEntry>,
     /// The server of each player.
     places: HashMap<Uuid, Arc<str>>,
     bounds: Bounds,
@@ -101,7 +101,7 @@ pub(super) struct Bounds {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct ViewEntry {
     server: Arc<Server>,
     /// Last heartbeat, by the clock of that server.
     heartbeat: Option<i64>,
@@ -174,7 +174,7 @@ impl NetworkView {
             // the hash older.
             let alive = by_redis.min(now.saturating_sub(age.by_itself.unwrap_or(0)));
             let is_stale = alive < now - self.bounds.stale;
-            let mut entry = Entry {
+            let mut entry = ViewEntry {
                 server: Arc::default(),
                 heartbeat: record.heartbeat,
                 alive,
@@ -342,7 +342,7 @@ impl NetworkView {
     }
 }
 
-impl Entry {
+impl ViewEntry {
     fn describe(&mut self, id: &str, record: Record) {
         let Record {
             name,

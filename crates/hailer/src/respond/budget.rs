@@ -119,28 +119,28 @@ pub(super) enum Trust {
 pub struct RateLimiter {
     budget: Budget,
     seed: u64,
-    total: Bucket,
-    total_packets: Bucket,
+    total: SpentBucket,
+    total_packets: SpentBucket,
     sources: Box<[[Source; ROW_ENTRIES]]>,
-    networks: Box<[[Network; ROW_ENTRIES]]>,
+    networks: Box<[[NetworkSpending; ROW_ENTRIES]]>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Source {
     /// Network prefix; 0 marks an empty entry.
     prefix: u128,
-    unverified: Bucket,
-    packets: Bucket,
-    verified: Bucket,
-    verified_packets: Bucket,
+    unverified: SpentBucket,
+    packets: SpentBucket,
+    verified: SpentBucket,
+    verified_packets: SpentBucket,
 }
 
 #[derive(Clone, Copy, Default)]
-struct Network {
+struct NetworkSpending {
     /// Network prefix; 0 marks an empty entry.
     prefix: u128,
-    unverified: Bucket,
-    packets: Bucket,
+    unverified: SpentBucket,
+    packets: SpentBucket,
     flow: Flow,
 }
 
@@ -215,12 +215,12 @@ impl TopTalker {
 /// A token bucket: thousandths of units spent and not yet refilled, and when that was true, in
 /// milliseconds.
 #[derive(Clone, Copy, Default)]
-struct Bucket {
+struct SpentBucket {
     spent: u64,
     at: u64,
 }
 
-impl Bucket {
+impl SpentBucket {
     /// Refills for the time since the last call. Returns whether `amount` more units fit.
     fn has_room(&mut self, amount: usize, rate: u32, burst_seconds: u64, now: u64) -> bool {
         let rate = u64::from(rate);
@@ -242,8 +242,8 @@ impl RateLimiter {
         Self {
             budget,
             seed,
-            total: Bucket::default(),
-            total_packets: Bucket::default(),
+            total: SpentBucket::default(),
+            total_packets: SpentBucket::default(),
             sources: vec![Default::default(); TABLE_ROWS].into(),
             networks: vec![Default::default(); TABLE_ROWS].into(),
         }
@@ -392,7 +392,7 @@ impl RateLimiter {
             if row[at].prefix != 0 && row[at].used_at() + IDLE_MS > now {
                 return;
             }
-            row[at] = Network::new(prefix);
+            row[at] = NetworkSpending::new(prefix);
         }
         row[at].flow.record_request(request_bytes);
         row[at].unverified.at = row[at].unverified.at.max(now);
@@ -449,14 +449,14 @@ impl RateLimiter {
 }
 
 /// An entry of a table.
-trait Entry: Copy + Default {
+trait TableEntry: Copy + Default {
     fn prefix(&self) -> u128;
     /// Returns the time of the last use, in milliseconds.
     fn used_at(&self) -> u64;
     fn new(prefix: u128) -> Self;
 }
 
-impl Entry for Source {
+impl TableEntry for Source {
     fn prefix(&self) -> u128 {
         self.prefix
     }
@@ -474,7 +474,7 @@ impl Entry for Source {
     }
 }
 
-impl Entry for Network {
+impl TableEntry for NetworkSpending {
     fn prefix(&self) -> u128 {
         self.prefix
     }
@@ -492,7 +492,7 @@ impl Entry for Network {
 }
 
 /// Returns the entry of a prefix. A new one replaces the least recently used entry of its row.
-fn entry<T: Entry>(rows: &mut [[T; ROW_ENTRIES]], prefix: u128, seed: u64) -> &mut T {
+fn entry<T: TableEntry>(rows: &mut [[T; ROW_ENTRIES]], prefix: u128, seed: u64) -> &mut T {
     let (row, found) = row(rows, prefix, seed);
     let at = found.unwrap_or_else(|| {
         let oldest = oldest(row);
@@ -503,7 +503,7 @@ fn entry<T: Entry>(rows: &mut [[T; ROW_ENTRIES]], prefix: u128, seed: u64) -> &m
 }
 
 /// Returns the row that a prefix belongs to, and the position of its entry there, if any.
-fn row<T: Entry>(
+fn row<T: TableEntry>(
     rows: &mut [[T; ROW_ENTRIES]],
     prefix: u128,
     seed: u64,
@@ -515,7 +515,7 @@ fn row<T: Entry>(
     (row, found)
 }
 
-fn oldest<T: Entry>(row: &[T; ROW_ENTRIES]) -> usize {
+fn oldest<T: TableEntry>(row: &[T; ROW_ENTRIES]) -> usize {
     (0..ROW_ENTRIES)
         .min_by_key(|&i| row[i].used_at())
         .unwrap_or(0)

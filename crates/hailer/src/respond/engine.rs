@@ -26,7 +26,7 @@ use super::reason::NO_QUERY;
 use super::relay::Relay;
 use super::stream::{StreamSocket, StreamThread};
 use super::{
-    Board, Budget, Clock, Counts, MAX_REQUEST, RateLimiter, RemainingBudget, TopTalker,
+    Board, Budget, Counts, EpochClock, MAX_REQUEST, RateLimiter, RemainingBudget, TopTalker,
     answer_batch,
 };
 use crate::listen::ConnectionLimits;
@@ -124,13 +124,13 @@ impl PoolConfig {
 
 /// Running worker threads. Dropping the pool stops them.
 pub struct ResponderPool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     workers: Vec<JoinHandle<()>>,
     /// Started with the first listener that has a stream protocol.
     streams: Mutex<Option<StreamThread>>,
 }
 
-struct Shared {
+struct PoolState {
     list: ArcSwap<Vec<Arc<BoundListener>>>,
     config: ArcSwap<PoolConfig>,
     stop: AtomicBool,
@@ -205,7 +205,7 @@ impl ResponderPool {
             .map(|poll| Waker::new(poll.registry(), WAKER))
             .collect::<io::Result<Vec<_>>>();
         let wakers = wakers.map_err(no_poll)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolState {
             list: ArcSwap::from_pointee(list),
             config: ArcSwap::from_pointee(config.clone()),
             stop: AtomicBool::new(false),
@@ -213,7 +213,7 @@ impl ResponderPool {
             reports: (0..count).map(|_| Mutex::default()).collect(),
         });
         let start = |(index, poll)| {
-            let worker = Worker::new(index, poll, shared.clone());
+            let worker = PoolWorker::new(index, poll, shared.clone());
             std::thread::Builder::new()
                 .name(format!("answer-{index}"))
                 .spawn(move || worker.run())
@@ -531,23 +531,23 @@ fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
 const WAKER: Token = Token(usize::MAX);
 
 /// Worker thread.
-struct Worker {
+struct PoolWorker {
     index: usize,
     poll: Poll,
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     config: Arc<PoolConfig>,
     limiter: RateLimiter,
     inbox: Inbox,
-    clock: Clock,
+    clock: EpochClock,
     /// Current list, and this worker's state for each of its listeners.
     list: Arc<Vec<Arc<BoundListener>>>,
-    listeners: Vec<Listener>,
+    listeners: Vec<WorkerListener>,
     reported_at: Instant,
     rated_at: Instant,
 }
 
 /// State of a worker for one listener.
-struct Listener {
+struct WorkerListener {
     bound: Arc<BoundListener>,
     outbox: Outbox,
     counts: Counts,
@@ -556,8 +556,8 @@ struct Listener {
     is_hot: bool,
 }
 
-impl Worker {
-    fn new(index: usize, poll: Poll, shared: Arc<Shared>) -> Self {
+impl PoolWorker {
+    fn new(index: usize, poll: Poll, shared: Arc<PoolState>) -> Self {
         let config = shared.config.load_full();
         let budget = config.budget.share(shared.wakers.len());
         Self {
@@ -566,7 +566,7 @@ impl Worker {
             config,
             limiter: RateLimiter::new(budget, getrandom::u64().unwrap_or_default()),
             inbox: Inbox::with_max_length(MAX_REQUEST),
-            clock: Clock::start(),
+            clock: EpochClock::start(),
             list: Arc::default(),
             listeners: Vec::new(),
             reported_at: Instant::now(),
@@ -654,7 +654,7 @@ impl Worker {
                 .position(|listener| Arc::ptr_eq(&listener.bound.sockets, &bound.sockets));
             let mut listener = match same {
                 Some(same) => old.swap_remove(same),
-                None => Listener::new(bound.clone()),
+                None => WorkerListener::new(bound.clone()),
             };
             let socket = &bound.sockets[self.index];
             let fd = socket.as_raw_fd();
@@ -707,7 +707,7 @@ impl Worker {
 /// Largest number of listeners of a worker: each has a token for its events below this number.
 const MAX_LISTENERS: usize = 1 << 16;
 
-impl Listener {
+impl WorkerListener {
     fn new(bound: Arc<BoundListener>) -> Self {
         Self {
             bound,
@@ -750,7 +750,7 @@ impl Listener {
         index: usize,
         limiter: &mut RateLimiter,
         inbox: &mut Inbox,
-        clock: &Clock,
+        clock: &EpochClock,
     ) -> bool {
         let Self {
             bound,
@@ -799,7 +799,7 @@ impl Listener {
         session: usize,
         index: usize,
         limiter: &mut RateLimiter,
-        clock: &Clock,
+        clock: &EpochClock,
     ) {
         if let Some(relay) = &mut self.relay {
             let since = clock.since();

@@ -264,7 +264,7 @@ pub fn random_secret() -> [u8; 16] {
 pub struct Service {
     board: Board,
     limiter: RateLimiter,
-    clock: Clock,
+    clock: EpochClock,
     /// Datagrams of the last reply.
     replies: Outbox,
     counts: Counts,
@@ -371,7 +371,7 @@ impl Counts {
 }
 
 /// Decision on a datagram.
-enum Judgement<'a> {
+enum DatagramVerdict<'a> {
     /// Send the reply, which was appended. With a responder, the reply may have more datagrams.
     Reply(Option<&'a dyn Responder>),
     /// Send nothing; the reason is counted.
@@ -395,7 +395,7 @@ fn answer_batch<'a>(
     board: &Board,
     limiter: &mut RateLimiter,
     counts: &mut Counts,
-    clock: &Clock,
+    clock: &EpochClock,
     batch: impl Iterator<Item = Received<'a>>,
     out: &mut Outbox,
     mut unclaimed: impl FnMut(Received<'a>, Instant, &mut Counts),
@@ -404,14 +404,14 @@ fn answer_batch<'a>(
     let moment = clock.moment(clock.since());
     for datagram in batch {
         match judge(&published, limiter, counts, moment, &datagram, out.draft()) {
-            Judgement::Reply(responder) => {
+            DatagramVerdict::Reply(responder) => {
                 out.commit(datagram.from, datagram.to);
                 if let Some(responder) = responder {
                     continue_reply(responder, limiter, counts, moment, &datagram, out);
                 }
             }
-            Judgement::Silence => {}
-            Judgement::Unclaimed => unclaimed(datagram, moment.now, counts),
+            DatagramVerdict::Silence => {}
+            DatagramVerdict::Unclaimed => unclaimed(datagram, moment.now, counts),
         }
     }
 }
@@ -452,7 +452,7 @@ fn judge<'p>(
     moment: Moment,
     datagram: &Received<'_>,
     out: &mut Vec<u8>,
-) -> Judgement<'p> {
+) -> DatagramVerdict<'p> {
     let from = datagram.from;
     let bytes = datagram.bytes;
     let since = moment.since;
@@ -470,7 +470,7 @@ fn judge<'p>(
     }
     let Some((index, id, responder, verdict)) = claimed else {
         limiter.record_unanswered(from.ip(), bytes.len(), since);
-        return Judgement::Unclaimed;
+        return DatagramVerdict::Unclaimed;
     };
     let of = counts.of_protocol(index, id);
     of.requests += 1;
@@ -495,7 +495,7 @@ fn judge<'p>(
                     counts.unverified += 1;
                 }
                 counts.bytes_out += (out.len() - start) as u64;
-                return Judgement::Reply(verified.then_some(&**responder));
+                return DatagramVerdict::Reply(verified.then_some(&**responder));
             }
             reason::BUDGET.name
         }
@@ -510,18 +510,18 @@ fn judge<'p>(
     };
     out.truncate(start);
     counts.drop(reason);
-    Judgement::Silence
+    DatagramVerdict::Silence
 }
 
 /// Clock of seconds since 1970, advanced by the monotonic clock. If the system clock is set back,
 /// expired tokens stay expired; if it jumps ahead, tokens still expire.
 #[derive(Clone, Copy)]
-struct Clock {
+struct EpochClock {
     started: Instant,
     started_at: u64,
 }
 
-impl Clock {
+impl EpochClock {
     fn start() -> Self {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
@@ -549,7 +549,7 @@ impl Service {
         Self {
             board,
             limiter: RateLimiter::new(budget, getrandom::u64().unwrap_or_default()),
-            clock: Clock::start(),
+            clock: EpochClock::start(),
             replies: Outbox::new(),
             counts: Counts::default(),
         }
@@ -581,15 +581,15 @@ impl Service {
         let counts = &mut self.counts;
         let draft = self.replies.draft();
         match judge(&published, limiter, counts, moment, &datagram, draft) {
-            Judgement::Reply(responder) => {
+            DatagramVerdict::Reply(responder) => {
                 self.replies.commit(from, None);
                 if let Some(responder) = responder {
                     let replies = &mut self.replies;
                     continue_reply(responder, limiter, counts, moment, &datagram, replies);
                 }
             }
-            Judgement::Silence => {}
-            Judgement::Unclaimed => self.counts.drop(reason::NO_QUERY.name),
+            DatagramVerdict::Silence => {}
+            DatagramVerdict::Unclaimed => self.counts.drop(reason::NO_QUERY.name),
         }
         self.replies.pending().map(|(_, _, reply)| reply)
     }

@@ -63,7 +63,7 @@ pub(super) struct Relay {
     slots: HashMap<SocketAddr, usize>,
     /// Slots of the sessions, by network.
     networks: HashMap<u128, Vec<usize>>,
-    sessions: Vec<Option<Session>>,
+    sessions: Vec<Option<RelaySession>>,
     free: Vec<usize>,
     /// Unverified sessions of sources that have not retried, oldest first. Other entries are
     /// skipped.
@@ -89,7 +89,7 @@ struct Ticket {
     serial: u64,
 }
 
-struct Session {
+struct RelaySession {
     source: SocketAddr,
     /// The local address that the source sent to, if the listener has several.
     local: Option<IpAddr>,
@@ -103,11 +103,11 @@ struct Session {
     unanswered_bytes: usize,
     /// Whether the source sent again before it got a reply, in this session or before it.
     has_retried: bool,
-    state: State,
+    state: RelayState,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RelayState {
     /// No reply has been sent.
     New,
     /// A reply has been sent.
@@ -206,14 +206,14 @@ impl Relay {
             return;
         };
         match session.state {
-            State::New if session.serial <= before && !session.has_retried => {
+            RelayState::New if session.serial <= before && !session.has_retried => {
                 session.has_retried = true;
                 let serial = session.serial;
                 self.retrying.push_back(Ticket { slot, serial });
             }
-            State::New => {}
-            State::Replied | State::Verified => {
-                session.state = State::Verified;
+            RelayState::New => {}
+            RelayState::Replied | RelayState::Verified => {
+                session.state = RelayState::Verified;
                 session.active = now;
             }
         }
@@ -270,7 +270,7 @@ impl Relay {
     fn oldest_of(&self, slots: &[usize]) -> Option<usize> {
         let unverified = slots.iter().filter_map(|&slot| {
             let session = self.sessions.get(slot)?.as_ref()?;
-            (session.state != State::Verified).then_some((session.opened, slot))
+            (session.state != RelayState::Verified).then_some((session.opened, slot))
         });
         unverified.min().map(|(_, slot)| slot)
     }
@@ -332,7 +332,7 @@ impl Relay {
         self.registry
             .register(&mut socket, token, Interest::READABLE)?;
         self.serial += 1;
-        let session = Some(Session {
+        let session = Some(RelaySession {
             source,
             local,
             socket,
@@ -341,7 +341,7 @@ impl Relay {
             active: now,
             unanswered_bytes: 0,
             has_retried,
-            state: State::New,
+            state: RelayState::New,
         });
         if self.free.pop().is_some() {
             self.sessions[slot] = session;
@@ -365,7 +365,7 @@ impl Relay {
         Ok(slot)
     }
 
-    fn close(&mut self, slot: usize) -> Option<Session> {
+    fn close(&mut self, slot: usize) -> Option<RelaySession> {
         let mut session = self.sessions.get_mut(slot)?.take()?;
         // On failure the system removes the socket when it is closed.
         let _ = self.registry.deregister(&mut session.socket);
@@ -407,7 +407,7 @@ impl Relay {
                 Err(_) => continue,
             };
             let trust = match session.state {
-                State::Verified => Trust::Verified,
+                RelayState::Verified => Trust::Verified,
                 _ if session.has_retried => Trust::Unverified,
                 _ => Trust::New,
             };
@@ -419,7 +419,7 @@ impl Relay {
             }
             session.unanswered_bytes = 0;
             if trust != Trust::Verified {
-                session.state = State::Replied;
+                session.state = RelayState::Replied;
                 session.active = now;
             }
             out.push(session.source, session.local, |out| {
@@ -446,8 +446,8 @@ impl Relay {
                 continue;
             };
             let limit = match session.state {
-                State::Verified => idle,
-                State::New | State::Replied => UNVERIFIED_TIMEOUT.min(self.idle),
+                RelayState::Verified => idle,
+                RelayState::New | RelayState::Replied => UNVERIFIED_TIMEOUT.min(self.idle),
             };
             if now.saturating_duration_since(session.active) >= limit {
                 self.close(slot);
@@ -462,11 +462,11 @@ impl Relay {
 }
 
 /// Returns whether a ticket's session is open, unverified, and still belongs to the queue.
-fn is_current(sessions: &[Option<Session>], ticket: &Ticket, has_retried: bool) -> bool {
+fn is_current(sessions: &[Option<RelaySession>], ticket: &Ticket, has_retried: bool) -> bool {
     let session = sessions.get(ticket.slot).and_then(Option::as_ref);
     session.is_some_and(|session| {
         session.serial == ticket.serial
-            && session.state != State::Verified
+            && session.state != RelayState::Verified
             && session.has_retried == has_retried
     })
 }

@@ -24,7 +24,7 @@
 //! | connections that wait for the thread | those of the system, and 64 |
 //! | end of the pool: time for open connections | 500 ms |
 
-use super::{Board, Budget, Clock, Counts, Published, RateLimiter, reason};
+use super::{Board, Budget, Counts, EpochClock, Published, RateLimiter, reason};
 use crate::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream};
 use arc_swap::ArcSwap;
 use hailer_proto::protocol::{JoinAttempt, PAUSE_MS, Received};
@@ -210,7 +210,7 @@ struct OpenSocket {
 }
 
 /// State of the thread.
-struct Server {
+struct StreamServer {
     limiter: ConnectionLimiter,
     limits: ConnectionLimits,
     replies: ReplyLimiter,
@@ -220,7 +220,7 @@ struct Server {
 #[derive(Clone)]
 struct ReplyLimiter {
     limiter: Arc<Mutex<RateLimiter>>,
-    clock: Clock,
+    clock: EpochClock,
 }
 
 impl ReplyLimiter {
@@ -228,7 +228,7 @@ impl ReplyLimiter {
         let limiter = RateLimiter::new(budget, getrandom::u64().unwrap_or_default());
         Self {
             limiter: Arc::new(Mutex::new(limiter)),
-            clock: Clock::start(),
+            clock: EpochClock::start(),
         }
     }
 
@@ -253,7 +253,7 @@ impl ReplyLimiter {
     }
 }
 
-impl Server {
+impl StreamServer {
     fn insert(&mut self, accepted: Accepted) {
         let Accepted {
             stream,
@@ -263,7 +263,7 @@ impl Server {
         // Replies are written whole, so do not wait for more data.
         let _ = stream.set_nodelay(true);
         let stream = LimitedStream::new(stream, &self.limits);
-        let visit = Visit::start(state);
+        let visit = CountedConnection::start(state);
         let lifetime = self.limits.lifetime.unwrap_or(Duration::MAX);
         let replies = self.replies.clone();
         self.limiter
@@ -303,7 +303,7 @@ impl Server {
 async fn run(mut updates: watch::Receiver<Work>) {
     let Work { limits, budget, .. } = *updates.borrow();
     let (sender, mut waiting) = mpsc::channel(MAX_WAITING);
-    let mut server = Server {
+    let mut server = StreamServer {
         limiter: ConnectionLimiter::new(limits),
         limits,
         replies: ReplyLimiter::new(budget),
@@ -336,7 +336,7 @@ async fn run(mut updates: watch::Receiver<Work>) {
 fn apply(
     sockets: Vec<Arc<StreamSocket>>,
     open: &mut Vec<OpenSocket>,
-    server: &mut Server,
+    server: &mut StreamServer,
     sender: &mpsc::Sender<Accepted>,
 ) {
     let mut old = std::mem::take(open);
@@ -384,14 +384,14 @@ async fn accept(socket: Arc<StreamSocket>, sender: mpsc::Sender<Accepted>) {
 }
 
 /// Counts one connection. If it is dropped before the end, the connection was evicted.
-struct Visit {
+struct CountedConnection {
     state: Arc<SocketState>,
     has_reply: bool,
     /// Why the connection ended.
     end: &'static str,
 }
 
-impl Visit {
+impl CountedConnection {
     fn start(state: Arc<SocketState>) -> Self {
         let mut counts = state.counts();
         counts.connections += 1;
@@ -405,7 +405,7 @@ impl Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let mut counts = self.state.counts();
         counts.open_connections -= 1;
@@ -419,7 +419,7 @@ impl Drop for Visit {
 async fn converse(
     mut stream: LimitedStream<TcpStream>,
     peer: SocketAddr,
-    mut visit: Visit,
+    mut visit: CountedConnection,
     lifetime: Duration,
     replies: ReplyLimiter,
 ) {
@@ -432,10 +432,10 @@ async fn converse(
 async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut LimitedStream<S>,
     peer: SocketAddr,
-    visit: &mut Visit,
+    visit: &mut CountedConnection,
     replies: &ReplyLimiter,
 ) -> &'static str {
-    let mut session = Session::new(peer);
+    let mut session = StreamSession::new(peer);
     let mut out = Vec::new();
     let mut has_paused = false;
     // A server that sends first on a shared port waits for clients of the other protocols.
@@ -488,7 +488,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
                 session.is_counted = true;
             }
         }
-        if turn != Turn::Wait
+        if turn != NextAction::Wait
             && let Some(attempt) = session.join_attempt()
         {
             visit.state.counts().join_attempts += 1;
@@ -504,12 +504,12 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
             out.clear();
         }
         match turn {
-            Turn::Wait => {}
-            Turn::Close => {
+            NextAction::Wait => {}
+            NextAction::Close => {
                 finish(stream).await;
                 return reason::UNFINISHED.name;
             }
-            Turn::Drop(reason) => return reason,
+            NextAction::Drop(reason) => return reason,
         }
     }
 }
@@ -532,7 +532,7 @@ async fn finish<S: AsyncRead + AsyncWrite + Unpin>(stream: &mut LimitedStream<S>
 
 /// Next action on a connection, after its replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum NextAction {
     /// Wait for more bytes.
     Wait,
     /// Close it after its replies.
@@ -542,7 +542,7 @@ enum Turn {
 }
 
 /// The protocol side of one connection, without I/O.
-struct Session {
+struct StreamSession {
     peer: SocketAddr,
     /// The responders of the first bytes.
     responders: Option<Arc<Published>>,
@@ -557,7 +557,7 @@ struct Session {
     received: usize,
 }
 
-impl Session {
+impl StreamSession {
     fn new(peer: SocketAddr) -> Self {
         Self {
             peer,
@@ -577,7 +577,7 @@ impl Session {
     }
 
     /// Lets the first protocol whose server sends first do so. Appends its bytes to `out`.
-    fn open(&mut self, board: &Board, out: &mut Vec<u8>) -> Turn {
+    fn open(&mut self, board: &Board, out: &mut Vec<u8>) -> NextAction {
         let published = board.published();
         for (index, (_, responder)) in published.streams.iter().enumerate() {
             let Some(mut connection) = responder.connection(self.peer) else {
@@ -592,21 +592,27 @@ impl Session {
             self.responders = Some(Arc::clone(&published));
             return self.follow(Received { consumed: 0, step }, &published, out);
         }
-        Turn::Wait
+        NextAction::Wait
     }
 
     /// Handles received bytes. Appends the replies to `out`.
-    fn receive(&mut self, board: &Board, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Turn {
+    fn receive(
+        &mut self,
+        board: &Board,
+        epoch: Epoch,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> NextAction {
         self.received += bytes.len();
         if self.received > MAX_RECEIVED_BYTES {
-            return Turn::Drop(reason::OVERSIZED.name);
+            return NextAction::Drop(reason::OVERSIZED.name);
         }
         self.unread.extend_from_slice(bytes);
         self.offer(board, epoch, out)
     }
 
     /// Offers the bytes to the protocol of the connection, or to each one until one takes them.
-    fn offer(&mut self, board: &Board, epoch: Epoch, out: &mut Vec<u8>) -> Turn {
+    fn offer(&mut self, board: &Board, epoch: Epoch, out: &mut Vec<u8>) -> NextAction {
         let published = board.published();
         let responders = self
             .responders
@@ -614,7 +620,7 @@ impl Session {
             .clone();
         let received = loop {
             let Some((_, responder)) = responders.streams.get(self.passed) else {
-                return Turn::Drop(reason::NO_QUERY.name);
+                return NextAction::Drop(reason::NO_QUERY.name);
             };
             if self.current.is_none() {
                 self.current = responder.connection(self.peer);
@@ -636,9 +642,9 @@ impl Session {
     }
 
     /// Handles a pause after bytes without an end. Appends the replies to `out`.
-    fn pause(&mut self, board: &Board, epoch: Epoch, out: &mut Vec<u8>) -> Turn {
+    fn pause(&mut self, board: &Board, epoch: Epoch, out: &mut Vec<u8>) -> NextAction {
         let Some(connection) = &mut self.current else {
-            return Turn::Wait;
+            return NextAction::Wait;
         };
         let received = connection.pause(&self.unread, out);
         if received.step != ConnectionStep::Pass {
@@ -647,7 +653,7 @@ impl Session {
         let count = self.responders.as_ref().map_or(0, |all| all.streams.len());
         if self.claimed.is_some() || self.passed + 1 >= count {
             // No other protocol is left: the rest of the request may be late.
-            return Turn::Wait;
+            return NextAction::Wait;
         }
         self.current = None;
         self.passed += 1;
@@ -655,7 +661,12 @@ impl Session {
     }
 
     /// Returns the action for the result of a connection.
-    fn follow(&mut self, received: Received, published: &Published, out: &mut Vec<u8>) -> Turn {
+    fn follow(
+        &mut self,
+        received: Received,
+        published: &Published,
+        out: &mut Vec<u8>,
+    ) -> NextAction {
         let Received { consumed, step } = received;
         let consumed = consumed.min(self.unread.len());
         let is_end = matches!(step, ConnectionStep::Close | ConnectionStep::Bad(_));
@@ -669,21 +680,23 @@ impl Session {
         self.unread.drain(..consumed);
         if !out.is_empty() && published.is_silent {
             out.clear();
-            return Turn::Drop(reason::STALE.name);
+            return NextAction::Drop(reason::STALE.name);
         }
         let limit = match self.claimed {
             Some(_) => MAX_UNREAD_BYTES,
             None => MAX_UNCLAIMED_BYTES,
         };
         match step {
-            ConnectionStep::Wait if self.unread.len() > limit => Turn::Drop(reason::OVERSIZED.name),
-            ConnectionStep::Wait => Turn::Wait,
-            ConnectionStep::Close => Turn::Close,
+            ConnectionStep::Wait if self.unread.len() > limit => {
+                NextAction::Drop(reason::OVERSIZED.name)
+            }
+            ConnectionStep::Wait => NextAction::Wait,
+            ConnectionStep::Close => NextAction::Close,
             // The replies before the invalid bytes are still sent.
-            ConnectionStep::Bad(_) if !out.is_empty() => Turn::Close,
-            ConnectionStep::Bad(_) => Turn::Drop(reason::MALFORMED.name),
+            ConnectionStep::Bad(_) if !out.is_empty() => NextAction::Close,
+            ConnectionStep::Bad(_) => NextAction::Drop(reason::MALFORMED.name),
             // Bytes that were consumed or answered cannot be passed on.
-            ConnectionStep::Pass => Turn::Drop(reason::NO_QUERY.name),
+            ConnectionStep::Pass => NextAction::Drop(reason::NO_QUERY.name),
         }
     }
 }

@@ -66,7 +66,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
     // A line of `hailer query --json` has a `schema` member; a status does not.
     match serde_json::from_slice(json) {
         Ok(Peeked { schema: Some(_) }) => {
-            let line: Line = serde_json::from_slice(json).map_err(|e| error(&e))?;
+            let line: AnswerInput = serde_json::from_slice(json).map_err(|e| error(&e))?;
             match line.status {
                 Some(input) => Ok(input.into()),
                 None => Err(ReadError {
@@ -101,7 +101,7 @@ struct Peeked {
 }
 
 #[derive(Deserialize)]
-struct Line {
+struct AnswerInput {
     status: Option<StatusInput>,
 }
 
@@ -325,7 +325,7 @@ impl<'de> Deserialize<'de> for PlayerInput {
         #[serde(deny_unknown_fields)]
         struct Members {
             name: TextInput,
-            uuid: Option<Uuid>,
+            uuid: Option<UuidInput>,
             score: Option<i64>,
             time_s: Option<f32>,
             team: Option<String>,
@@ -407,9 +407,9 @@ impl<'de> Deserialize<'de> for IconInput {
     }
 }
 
-struct Uuid([u8; 16]);
+struct UuidInput([u8; 16]);
 
-impl<'de> Deserialize<'de> for Uuid {
+impl<'de> Deserialize<'de> for UuidInput {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let wrong = || {

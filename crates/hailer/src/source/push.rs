@@ -105,11 +105,11 @@ impl PushTarget {
 
 /// Listener for pushed statuses.
 pub struct Push {
-    listener: Listener,
+    listener: PushListener,
     targets: Arc<[PushTarget]>,
 }
 
-enum Listener {
+enum PushListener {
     Tcp(TcpListener),
     #[cfg(unix)]
     Unix(UnixListener, SocketFile),
@@ -128,12 +128,12 @@ impl Push {
                     "not a loopback address: the token would travel in clear text",
                 ));
             }
-            Place::Address(address) => Listener::Tcp(TcpListener::bind(address).await?),
+            Place::Address(address) => PushListener::Tcp(TcpListener::bind(address).await?),
             // Owner and group may connect; they also need the token.
             #[cfg(unix)]
             Place::Path(path) => {
                 let (listener, file) = crate::unix::bind(path, 0o660)?;
-                Listener::Unix(UnixListener::from_std(listener)?, file)
+                PushListener::Unix(UnixListener::from_std(listener)?, file)
             }
             #[cfg(not(unix))]
             Place::Path(_) => return Err(io::ErrorKind::Unsupported.into()),
@@ -150,9 +150,9 @@ impl Push {
     /// The system does not report the address.
     pub fn place(&self) -> io::Result<Place> {
         Ok(match &self.listener {
-            Listener::Tcp(listener) => Place::Address(listener.local_addr()?),
+            PushListener::Tcp(listener) => Place::Address(listener.local_addr()?),
             #[cfg(unix)]
-            Listener::Unix(_, file) => Place::Path(file.path().into()),
+            PushListener::Unix(_, file) => Place::Path(file.path().into()),
         })
     }
 
@@ -164,9 +164,11 @@ impl Push {
             async move { answer(request, &targets).await }
         };
         match self.listener {
-            Listener::Tcp(listener) => serve(listener, LIMITS, respond, pending()).await,
+            PushListener::Tcp(listener) => serve(listener, LIMITS, respond, pending()).await,
             #[cfg(unix)]
-            Listener::Unix(listener, _file) => serve(listener, LIMITS, respond, pending()).await,
+            PushListener::Unix(listener, _file) => {
+                serve(listener, LIMITS, respond, pending()).await
+            }
         }
     }
 }

@@ -811,7 +811,7 @@ impl SweepEngine {
                 let ExchangeOutput { status, latency } = outcome;
                 let mut answer = Answer::new(transcript, status, latency);
                 answer.notes = self.notes(id, &answer);
-                answer.accept(self.config.strict)
+                answer.accept(self.config.is_strict)
             }
             Err(failure) => Err(Error::from_failure(transcript, failure)),
         };

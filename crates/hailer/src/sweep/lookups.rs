@@ -28,11 +28,11 @@ pub(super) struct Lookups {
     /// By index.
     waiting: HashMap<u64, Name>,
     /// Started with the first name.
-    worker: Option<Worker>,
+    worker: Option<LookupThread>,
 }
 
 /// Channels of the lookup thread, which ends when they are dropped. Nothing joins it.
-struct Worker {
+struct LookupThread {
     wanted: tokio::sync::mpsc::Sender<LookupRequest>,
     found: mpsc::Receiver<LookupReply>,
 }
@@ -105,7 +105,7 @@ impl Lookups {
         };
         let worker = self
             .worker
-            .get_or_insert_with(|| Worker::start(self.server, self.at_once));
+            .get_or_insert_with(|| LookupThread::start(self.server, self.at_once));
         // The channel has room for all waiting names. If the thread has ended, `next` reports it.
         let _ = worker.wanted.try_send(LookupRequest { index, key });
         self.waiting.insert(index, name);
@@ -175,7 +175,7 @@ impl Lookups {
     }
 }
 
-impl Worker {
+impl LookupThread {
     fn start(server: Option<SocketAddr>, at_once: usize) -> Self {
         let (wanted, wants) = tokio::sync::mpsc::channel(AHEAD);
         // Never holds more than the number of waiting names.

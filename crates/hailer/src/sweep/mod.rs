@@ -301,7 +301,7 @@ pub struct SweepConfig {
     /// The default allows 2 retries, 2,048 datagrams and 1 MiB from one server.
     pub limits: QueryLimits,
     /// Whether to refuse answers that deviate from the protocol.
-    pub strict: bool,
+    pub is_strict: bool,
     /// Whether to keep the received datagrams for
     /// [`Transcript::datagrams`](crate::Transcript::datagrams).
     pub has_replies: bool,
@@ -365,7 +365,7 @@ impl Default for SweepConfig {
                 ..Ask::default()
             },
             limits,
-            strict: false,
+            is_strict: false,
             has_replies: false,
             rate_limits: RateLimits::default(),
             tcp_close: TcpClose::default(),

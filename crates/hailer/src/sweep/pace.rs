@@ -99,8 +99,8 @@ fn lock<T>(limit: &Mutex<T>) -> MutexGuard<'_, T> {
 /// others are sent immediately and charged afterwards, because a server waits for them.
 #[derive(Debug)]
 pub struct Throttle {
-    packets: Bucket,
-    bits: Bucket,
+    packets: PrefixBucket,
+    bits: PrefixBucket,
 }
 
 impl Throttle {
@@ -108,13 +108,13 @@ impl Throttle {
     pub fn new(pace: &RateLimits) -> Self {
         let bits_burst = (pace.bits_per_second * BURST_SECONDS).max(BURST * 8.0 * 64.0);
         Self {
-            packets: Bucket::new(
+            packets: PrefixBucket::new(
                 pace.packets_per_second,
                 (pace.packets_per_second * BURST_SECONDS)
                     .max(BURST.min(pace.packets_per_second))
                     .max(1.0),
             ),
-            bits: Bucket::new(pace.bits_per_second, bits_burst),
+            bits: PrefixBucket::new(pace.bits_per_second, bits_burst),
         }
     }
 
@@ -144,14 +144,14 @@ impl Throttle {
 
 /// A token bucket that may be overdrawn.
 #[derive(Debug)]
-struct Bucket {
+struct PrefixBucket {
     rate: f64,
     burst: f64,
     balance: f64,
     at: Duration,
 }
 
-impl Bucket {
+impl PrefixBucket {
     fn new(rate: f64, burst: f64) -> Self {
         Self {
             rate,

@@ -64,7 +64,7 @@ pub struct StreamSource {
     total: Option<u64>,
     draws: u64,
     lookups: Lookups,
-    shared: Arc<Shared>,
+    shared: Arc<ReaderState>,
     digest: u64,
 }
 
@@ -78,7 +78,7 @@ struct Held {
 
 /// State shared by the two threads.
 #[derive(Default)]
-struct Shared {
+struct ReaderState {
     /// Whether the source was dropped.
     is_gone: AtomicBool,
     skipped: Mutex<Skipped>,
@@ -129,7 +129,7 @@ impl StreamSource {
         from.unfinished.sort_unstable();
         from.unfinished.dedup();
         let from = Arc::new(from);
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(ReaderState::default());
         let (sender, messages) = mpsc::sync_channel(CHUNKS);
         let reader = Reader {
             sender,
@@ -312,7 +312,7 @@ struct Reader {
     shard: Shard,
     exclusions: Arc<Exclusions>,
     from: Arc<Position>,
-    shared: Arc<Shared>,
+    shared: Arc<ReaderState>,
 }
 
 /// The source was dropped.

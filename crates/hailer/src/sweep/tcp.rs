@@ -39,7 +39,7 @@ pub(super) struct TcpSockets {
     poll: Poll,
     events: Events,
     close: TcpClose,
-    places: Vec<Place>,
+    places: Vec<OpenConnection>,
     /// Places without a socket.
     empty: Vec<u32>,
     /// Places with an unused socket, by address family.
@@ -54,7 +54,7 @@ pub(super) struct TcpSockets {
 }
 
 /// A socket and its probe.
-struct Place {
+struct OpenConnection {
     socket: Option<Socket>,
     is_v6: bool,
     probe: Option<u32>,
@@ -166,7 +166,7 @@ impl TcpSockets {
         let domain = if is_v6 { Domain::IPV6 } else { Domain::IPV4 };
         let socket = new_socket(domain)?;
         let place = self.empty.pop().unwrap_or_else(|| {
-            self.places.push(Place {
+            self.places.push(OpenConnection {
                 socket: None,
                 is_v6,
                 probe: None,
@@ -228,7 +228,7 @@ impl TcpSockets {
         }
     }
 
-    fn of_probe(&mut self, id: u32) -> Option<&mut Place> {
+    fn of_probe(&mut self, id: u32) -> Option<&mut OpenConnection> {
         let place = *self.by_probe.get(id as usize)?;
         self.places.get_mut(place as usize)
     }

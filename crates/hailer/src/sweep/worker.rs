@@ -134,7 +134,7 @@ pub(super) fn run_worker(
         config, started, ..
     } = *thread;
     let mut sockets = Sockets::bind(config.rate_limits.packets_per_second <= TIMESTAMPS)?;
-    let mut connections = Connections::new(config.tcp_close);
+    let mut connections = LazyConnections::new(config.tcp_close);
     let mut engine =
         SweepEngine::with_limits(config.clone(), random_secret(), thread.limits.clone());
     engine.set_receive_buffer(sockets.receive_buffer());
@@ -221,14 +221,14 @@ pub(super) fn run_worker(
 }
 
 /// The connections of stream protocols. Opened by the first probe that needs one.
-struct Connections {
+struct LazyConnections {
     close: TcpClose,
     #[cfg(unix)]
     sockets: Option<TcpSockets>,
 }
 
 #[cfg(unix)]
-impl Connections {
+impl LazyConnections {
     fn new(close: TcpClose) -> Self {
         Self {
             close,
@@ -287,7 +287,7 @@ pub fn max_connections() -> usize {
 }
 
 #[cfg(not(unix))]
-impl Connections {
+impl LazyConnections {
     fn new(close: TcpClose) -> Self {
         Self { close }
     }
@@ -357,7 +357,7 @@ impl Sockets {
         config.send_buffer = Some(SEND_BUFFER);
         config.has_refusals = true;
         config.has_timestamps = timestamps;
-        config.unfragmented = true;
+        config.is_unfragmented = true;
         let v4 = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &config);
         let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &config).ok();
         match v4 {

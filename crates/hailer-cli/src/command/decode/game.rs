@@ -461,7 +461,7 @@ impl<'a> Game<'a> {
         } else {
             PacketDirection::ToClient
         };
-        if let Kind::Other = conversation.kind {
+        if let OutputKind::Other = conversation.kind {
             return Ok(());
         }
         let is_start = conversation.flow(segment.from).is_at_start();
@@ -473,10 +473,10 @@ impl<'a> Game<'a> {
                     due.extend_from_slice(bytes);
                 });
         if !due.is_empty() {
-            if let Kind::Unknown = conversation.kind {
+            if let OutputKind::Unknown = conversation.kind {
                 conversation.kind = self.kind(conversation, direction, is_start, &due);
             }
-            if let Kind::Game(tap) = &mut conversation.kind {
+            if let OutputKind::Game(tap) = &mut conversation.kind {
                 tap.push(direction, &due);
                 let place = PacketOrigin {
                     text: &segment.place,
@@ -485,7 +485,7 @@ impl<'a> Game<'a> {
                 self.drain(out, place, tap)?;
             }
         }
-        if let (Err(missing), Kind::Game(_)) = (whole, &conversation.kind) {
+        if let (Err(missing), OutputKind::Game(_)) = (whole, &conversation.kind) {
             self.missing(&conversation.name(), direction, missing);
         }
         Ok(())
@@ -498,7 +498,7 @@ impl<'a> Game<'a> {
         direction: PacketDirection,
         is_start: bool,
         bytes: &[u8],
-    ) -> Kind {
+    ) -> OutputKind {
         let begins = match bytes {
             _ if direction == PacketDirection::ToClient || !is_start => false,
             [0xFE, ..] | [0x02] | [0x02, 0 | 31..=39, ..] => true,
@@ -510,7 +510,7 @@ impl<'a> Game<'a> {
             |only| port == only,
         );
         if !is_ours {
-            return Kind::Other;
+            return OutputKind::Other;
         }
         self.sessions += 1;
         if !conversation.is_whole && !begins && self.args.game.build.is_none() {
@@ -520,7 +520,7 @@ impl<'a> Game<'a> {
                  reads it as if a packet began here",
                 conversation.name()
             );
-            return Kind::Other;
+            return OutputKind::Other;
         }
         let known = self
             .secrets
@@ -532,7 +532,7 @@ impl<'a> Game<'a> {
             .as_ref()
             .map(|secret| secret.0.clone());
         let build = self.args.game.build.or(known.map(|(build, _)| build));
-        Kind::Game(Box::new(Tap::new(
+        OutputKind::Game(Box::new(Tap::new(
             build,
             given.or(known.map(|(_, secret)| secret.to_vec())),
         )))
@@ -553,7 +553,7 @@ impl<'a> Game<'a> {
         mut conversation: Conversation,
     ) -> anyhow::Result<()> {
         let name = conversation.name();
-        let Kind::Game(mut tap) = conversation.kind else {
+        let OutputKind::Game(mut tap) = conversation.kind else {
             return Ok(());
         };
         self.end(out, &name, &mut tap)?;
@@ -604,10 +604,10 @@ struct Conversation {
     is_whole: bool,
     to_server: Flow,
     to_client: Flow,
-    kind: Kind,
+    kind: OutputKind,
 }
 
-enum Kind {
+enum OutputKind {
     /// No bytes have arrived yet.
     Unknown,
     Game(Box<Tap>),
@@ -639,7 +639,7 @@ impl Conversation {
             is_whole: segment.syn,
             to_server: Flow::default(),
             to_client: Flow::default(),
-            kind: Kind::Unknown,
+            kind: OutputKind::Unknown,
         }
     }
 

@@ -38,7 +38,7 @@ struct InputDatagram {
 
 pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     let game = Game::new(args)?;
-    let mut session = Session {
+    let mut session = DecodeSession {
         args,
         out: anstream::stdout(),
         is_sound: true,
@@ -74,7 +74,7 @@ fn file(path: &str) -> anyhow::Result<std::fs::File> {
     }
 }
 
-fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Result<()> {
+fn inputs(args: &Decode, session: &mut DecodeSession<'_, impl Write>) -> anyhow::Result<()> {
     if args.inputs.is_empty() {
         session.standard_input()?;
     }
@@ -109,7 +109,7 @@ fn inputs(args: &Decode, session: &mut Session<'_, impl Write>) -> anyhow::Resul
     Ok(session.out.flush()?)
 }
 
-struct Session<'a, W: Write> {
+struct DecodeSession<'a, W: Write> {
     args: &'a Decode,
     out: W,
     is_sound: bool,
@@ -120,7 +120,7 @@ struct Session<'a, W: Write> {
     game: Game<'a>,
 }
 
-impl<W: Write> Session<'_, W> {
+impl<W: Write> DecodeSession<'_, W> {
     fn standard_input(&mut self) -> anyhow::Result<()> {
         if std::io::stdin().is_terminal() {
             stderr!("Reading hexadecimal from the terminal, one datagram per line; Ctrl-D ends.");

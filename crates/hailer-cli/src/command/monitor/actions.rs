@@ -236,14 +236,14 @@ fn create_private(path: &Path) -> std::io::Result<File> {
 }
 
 /// File format of an export.
-enum Kind {
+enum ExportKind {
     Lines(Format),
     #[cfg(feature = "parquet")]
     Parquet(Table),
 }
 
 /// Determines the format by the file extension.
-fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
+fn format_of(args: &MonitorExport) -> anyhow::Result<ExportKind> {
     let extension = args
         .output
         .extension()
@@ -257,10 +257,10 @@ fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
         ),
     };
     Ok(match extension {
-        "ndjson" | "jsonl" => Kind::Lines(Format::Ndjson),
-        "csv" => Kind::Lines(Format::Csv(one()?)),
+        "ndjson" | "jsonl" => ExportKind::Lines(Format::Ndjson),
+        "csv" => ExportKind::Lines(Format::Csv(one()?)),
         #[cfg(feature = "parquet")]
-        "parquet" => Kind::Parquet(one()?),
+        "parquet" => ExportKind::Parquet(one()?),
         #[cfg(not(feature = "parquet"))]
         "parquet" => usage!("{}", crate::exit::without("parquet")),
         _ => {
@@ -275,7 +275,7 @@ fn format_of(args: &MonitorExport) -> anyhow::Result<Kind> {
 async fn write_all(
     history: &History,
     selection: ExportSelection,
-    format: Kind,
+    format: ExportKind,
     file: File,
 ) -> anyhow::Result<u64> {
     enum To {
@@ -285,9 +285,9 @@ async fn write_all(
     }
     let file = BufWriter::with_capacity(1 << 18, file);
     let mut to = match format {
-        Kind::Lines(format) => To::Lines(RecordWriter::new(format, file)?),
+        ExportKind::Lines(format) => To::Lines(RecordWriter::new(format, file)?),
         #[cfg(feature = "parquet")]
-        Kind::Parquet(table) => To::Parquet(Box::new(Sheet::new(table, file)?)),
+        ExportKind::Parquet(table) => To::Parquet(Box::new(Sheet::new(table, file)?)),
     };
     let mut records = std::pin::pin!(history.export(selection));
     let mut count = 0_u64;

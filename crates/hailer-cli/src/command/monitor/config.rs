@@ -78,10 +78,10 @@ pub(crate) struct MasterConfig {
 /// Content of the configuration file.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
-struct FileInput {
+struct MonitorFileInput {
     monitor: MonitorInput,
     cluster: Option<Spanned<ClusterInput>>,
-    server: Blocks<ServerInput>,
+    server: Blocks<MonitoredServerInput>,
     master: Blocks<MasterInput>,
     alert: Blocks<Rule>,
     receiver: Blocks<Receiver>,
@@ -137,7 +137,7 @@ struct KeepInput {
 /// A table `[[server]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct ServerInput {
+struct MonitoredServerInput {
     name: Spanned<String>,
     target: Spanned<String>,
     game: Option<Spanned<String>>,
@@ -291,7 +291,7 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<CheckedMonitorConfig> {
 }
 
 fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, Vec<Problem>> {
-    let document = reader::read::<FileInput>(text);
+    let document = reader::read::<MonitorFileInput>(text);
     let mut checker = Checker::new(folder, &document.lines);
     checker.problems.clone_from(&document.problems);
     let file = document.value.unwrap_or_default();
@@ -444,7 +444,7 @@ fn host_of(page: &str) -> Option<&str> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-impl ServerInput {
+impl MonitoredServerInput {
     fn server(self, checker: &mut Checker<'_>) -> Option<NewServer> {
         let name_at = self.name.span();
         let target_at = self.target.span();

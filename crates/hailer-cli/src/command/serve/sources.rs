@@ -51,7 +51,7 @@ const LINE_BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
 pub(super) struct Sources {
     tasks: JoinSet<()>,
     watched: Vec<Watched>,
-    members: Vec<Member>,
+    members: Vec<RunningMember>,
     /// The last status of each source, by its identity.
     last: BTreeMap<String, Receiver<Option<TimedStatus>>>,
     log: Arc<SourceLog>,
@@ -139,12 +139,12 @@ impl Published {
 /// A member of a network; `None` after it has left.
 type SharedNetwork = Arc<Mutex<Option<Network>>>;
 
-struct Member {
+struct RunningMember {
     config: NetworkConfig,
     network: SharedNetwork,
 }
 
-impl Member {
+impl RunningMember {
     /// Returns whether both configurations describe the same server of the same network.
     fn is_same_server(&self, config: &NetworkConfig) -> bool {
         let own = &self.config;
@@ -325,7 +325,7 @@ impl Sources {
             }
             None => Arc::new(Mutex::new(Some(Network::start(config.clone())?))),
         };
-        self.members.push(Member {
+        self.members.push(RunningMember {
             config,
             network: network.clone(),
         });

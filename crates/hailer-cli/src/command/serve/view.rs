@@ -14,11 +14,11 @@ pub(super) struct View {
     engine: Weak<ResponderPool>,
     started: SystemTime,
     clock: Instant,
-    shown: Mutex<Published>,
+    shown: Mutex<ViewState>,
 }
 
 #[derive(Default)]
-struct Published {
+struct ViewState {
     /// The protocols of each listener.
     protocols: Vec<Vec<String>>,
     sources: Vec<Watched>,

@@ -316,7 +316,7 @@ fn remove(path: Option<&Path>) -> anyhow::Result<()> {
 
 /// Summary for programs, as in `schema/sweep-summary-v2.json`.
 #[derive(Serialize)]
-struct Summary<'a> {
+struct SweepSummary<'a> {
     schema: &'static str,
     end: &'static str,
     duration_s: f64,
@@ -350,7 +350,7 @@ fn write_summary(
         excluded,
         reserved,
     } = *skipped;
-    let summary = serde_json::to_string(&Summary {
+    let summary = serde_json::to_string(&SweepSummary {
         schema: SUMMARY,
         end,
         duration_s: (took.as_secs_f64() * 1e3).round() / 1e3,

@@ -301,7 +301,7 @@ pub(super) fn config(args: &Sweep, output: &OutputOptions) -> anyhow::Result<Swe
         Depth::Full
     };
     config.ask.auth_token = what.auth.token()?.map(Into::into);
-    config.strict = what.strict;
+    config.is_strict = what.strict;
     let limits = &mut config.limits;
     limits.timeout = pace.timeout;
     limits.retries = pace.retries;

@@ -272,7 +272,7 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
 }
 
 /// Content of one or several lines.
-enum Row {
+enum ScreenRow {
     Text(Line<'static>),
     /// Name, number, and a chart of recent values.
     Trend {
@@ -293,13 +293,13 @@ enum Row {
 /// Titled rows in order of importance. If there is not enough space, only the first are shown.
 struct Section {
     title: Option<String>,
-    rows: Vec<Row>,
+    rows: Vec<ScreenRow>,
     /// Minimum useful height in lines.
     least: u16,
 }
 
 impl Section {
-    fn new(title: impl Into<String>, rows: Vec<Row>) -> Self {
+    fn new(title: impl Into<String>, rows: Vec<ScreenRow>) -> Self {
         let least = 1 + u16::try_from(rows.len()).unwrap_or(u16::MAX).min(2);
         Self {
             title: Some(title.into()),
@@ -353,7 +353,7 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
     share_out(&ranges, area.height, &mut heights);
     let used: u16 = heights.iter().sum();
     // Unused lines make the charts taller.
-    let is_trend = |row: &&Row| matches!(row, Row::Trend { .. });
+    let is_trend = |row: &&ScreenRow| matches!(row, ScreenRow::Trend { .. });
     let trends: usize = sections
         .iter()
         .map(|section| section.rows.iter().filter(is_trend).count())
@@ -391,7 +391,7 @@ fn column(frame: &mut Frame<'_>, area: Rect, sections: &[Section]) {
             y += 1;
         }
         let names = section.rows.iter().filter_map(|row| match row {
-            Row::Trend { name, .. } => Some((name.width() + 1).min(NAME_WIDTH.into()) as u16),
+            ScreenRow::Trend { name, .. } => Some((name.width() + 1).min(NAME_WIDTH.into()) as u16),
             _ => None,
         });
         let name_width = names.max().unwrap_or(0).clamp(10, NAME_WIDTH);
@@ -412,14 +412,14 @@ const NAME_WIDTH: u16 = 24;
 /// Width of a chart's number with a space, in columns.
 const NUMBER_WIDTH: u16 = 11;
 
-fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
+fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &ScreenRow, name_width: u16) {
     let width = usize::from(area.width);
     match row {
-        Row::Text(text) => frame.render_widget(text, area),
-        Row::Ends(left, right) => {
+        ScreenRow::Text(text) => frame.render_widget(text, area),
+        ScreenRow::Ends(left, right) => {
             frame.render_widget(both_ends(left.clone(), right.clone(), area.width), area);
         }
-        Row::Trend {
+        ScreenRow::Trend {
             name,
             number,
             series,
@@ -454,7 +454,7 @@ fn draw_row(frame: &mut Frame<'_>, area: Rect, row: &Row, name_width: u16) {
             };
             frame.render_widget(trend.style(Style::new().fg(*color)), place);
         }
-        Row::Gauge { name, words, share } => {
+        ScreenRow::Gauge { name, words, share } => {
             let color = match share {
                 ..0.1 => Color::Red,
                 ..0.4 => Color::Yellow,
@@ -488,11 +488,11 @@ fn per_second(text: &str) -> String {
     format!("{text}/s")
 }
 
-fn trend(name: &str, series: Vec<f64>, words: fn(f64) -> String, color: Color) -> Row {
+fn trend(name: &str, series: Vec<f64>, words: fn(f64) -> String, color: Color) -> ScreenRow {
     let number = series
         .last()
         .map_or_else(|| "…".into(), |last| per_second(&words(*last)));
-    Row::Trend {
+    ScreenRow::Trend {
         name: name.into(),
         number,
         series,
@@ -545,10 +545,10 @@ fn rates(history: &History, listener: Option<&str>, all: &Counts) -> Section {
     }
 }
 
-fn budget(snapshot: &Snapshot) -> Row {
+fn budget(snapshot: &Snapshot) -> ScreenRow {
     let budget = &snapshot.budget;
     if budget.bytes_per_s == 0 {
-        return Row::Text(Line::from(vec![
+        return ScreenRow::Text(Line::from(vec![
             Span::raw(padded("budget", 10)),
             Span::styled("no limit", dim()),
         ]));
@@ -560,7 +560,7 @@ fn budget(snapshot: &Snapshot) -> Row {
         bytes(budget.bytes_per_s as f64),
         count(budget.networks, "network")
     );
-    Row::Gauge {
+    ScreenRow::Gauge {
         name: "budget",
         words,
         share,
@@ -589,15 +589,15 @@ fn answers(history: &History, listener: Option<&str>, all: &Counts) -> Section {
             .last()
             .map_or_else(|| "…".into(), |last| per_second(&rate(*last)));
         let name = format!("{} {}", line(protocol, 24), line(kind, 24));
-        Row::Ends(vec![Span::styled(name, dim())], Span::styled(number, dim()))
+        ScreenRow::Ends(vec![Span::styled(name, dim())], Span::styled(number, dim()))
     });
-    let rows: Vec<Row> = protocols.chain(kinds).collect();
+    let rows: Vec<ScreenRow> = protocols.chain(kinds).collect();
     Section::new("answers", or_none(rows, "none yet"))
 }
 
-fn or_none(mut rows: Vec<Row>, words: &'static str) -> Vec<Row> {
+fn or_none(mut rows: Vec<ScreenRow>, words: &'static str) -> Vec<ScreenRow> {
     if rows.is_empty() {
-        rows.push(Row::Text(Line::styled(words, dim())));
+        rows.push(ScreenRow::Text(Line::styled(words, dim())));
     }
     rows
 }
@@ -623,7 +623,7 @@ fn drops(history: &History, listener: Option<&str>, all: &Counts, width: u16) ->
         let numbers = format!("{:>7} {:>7}", per_second(&rate(now)), rate(count as f64));
         let words = (width >= WORDS_WIDTH && words != key)
             .then(|| Span::styled(format!("  {words}"), dim()));
-        Row::Ends(
+        ScreenRow::Ends(
             [Some(Span::styled(name, style)), words]
                 .into_iter()
                 .flatten()
@@ -655,12 +655,12 @@ fn source_status(snapshot: &Snapshot) -> Section {
         ];
         let age = Span::styled(words, Style::new().fg(color(source.state)));
         let last_error = source.last_error.as_deref().map(|error| {
-            Row::Ends(
+            ScreenRow::Ends(
                 vec![Span::styled(format!("  {}", line(error, 200)), dim())],
                 Span::raw(""),
             )
         });
-        std::iter::once(Row::Ends(name, age)).chain(last_error)
+        std::iter::once(ScreenRow::Ends(name, age)).chain(last_error)
     });
     Section::new("sources", or_none(rows.collect(), "no sources"))
 }
@@ -683,7 +683,7 @@ fn clients(snapshot: &Snapshot, width: u16) -> Section {
         } else {
             Style::new()
         };
-        Row::Ends(
+        ScreenRow::Ends(
             vec![Span::styled(line(&top.prefix, 48), style)],
             Span::raw(numbers),
         )

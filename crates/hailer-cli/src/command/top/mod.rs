@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Top) -> anyhow::Result<Exit> {
 }
 
 /// Snapshot of the responder, or the reason why there is none.
-type Received = Result<Snapshot, String>;
+type ReceivedSnapshot = Result<Snapshot, String>;
 
 async fn watch(path: &Path, every: Duration) -> anyhow::Result<(Client, Snapshot)> {
     let mut client = Client::connect(path).await?;
@@ -61,7 +61,7 @@ async fn listen(
     first: (Client, Snapshot),
     path: PathBuf,
     every: Duration,
-    to: mpsc::Sender<Received>,
+    to: mpsc::Sender<ReceivedSnapshot>,
 ) {
     let mut next = Ok(first);
     loop {
@@ -85,7 +85,7 @@ async fn listen(
 async fn pass_on(
     mut client: Client,
     mut snapshot: Snapshot,
-    to: &mpsc::Sender<Received>,
+    to: &mpsc::Sender<ReceivedSnapshot>,
 ) -> Option<anyhow::Error> {
     loop {
         to.send(Ok(snapshot)).await.ok()?;
@@ -99,9 +99,9 @@ async fn pass_on(
 /// Draws the screen and handles keys until the user quits.
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
-    mut received: mpsc::Receiver<Received>,
+    mut received: mpsc::Receiver<ReceivedSnapshot>,
 ) -> anyhow::Result<()> {
-    let mut screen = Screen::default();
+    let mut screen = TopScreen::default();
     let ink = Ink::wanted();
     let mut typed = EventStream::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
@@ -134,7 +134,7 @@ async fn show(
 }
 
 /// The content of the screen.
-struct Screen {
+struct TopScreen {
     history: History,
     /// Selected listener; 0 shows the totals of all.
     chosen: usize,
@@ -145,7 +145,7 @@ struct Screen {
     notice: Option<(Instant, String)>,
 }
 
-impl Default for Screen {
+impl Default for TopScreen {
     fn default() -> Self {
         Self {
             history: History::default(),
@@ -159,7 +159,7 @@ impl Default for Screen {
     }
 }
 
-impl Screen {
+impl TopScreen {
     fn view(&self) -> View<'_> {
         let Self { history, link, .. } = self;
         let notice = self.notice.as_ref().map(|(_, notice)| &**notice);
@@ -196,7 +196,7 @@ impl Screen {
         true
     }
 
-    fn receive(&mut self, news: Received, now: Instant) {
+    fn receive(&mut self, news: ReceivedSnapshot, now: Instant) {
         match news {
             Ok(snapshot) => {
                 self.link = Link::Live;
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn keys_match_the_help() {
-        let mut screen = Screen::default();
+        let mut screen = TopScreen::default();
         screen.receive(Ok(simulated::snapshot(1.0)), Instant::now());
         for (code, chosen) in [
             (KeyCode::Tab, 1),
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn shows_lost_and_restored_connections() {
-        let mut screen = Screen::default();
+        let mut screen = TopScreen::default();
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
         screen.receive(Ok(simulated::snapshot(50.0)), start);

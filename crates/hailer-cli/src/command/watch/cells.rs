@@ -137,10 +137,10 @@ impl Fitting {
 
 fn style_of(style: hailer::proto::model::Style) -> Style {
     let flags = [
-        (style.bold, Modifier::BOLD),
-        (style.italic, Modifier::ITALIC),
-        (style.underline, Modifier::UNDERLINED),
-        (style.strikethrough, Modifier::CROSSED_OUT),
+        (style.is_bold, Modifier::BOLD),
+        (style.is_italic, Modifier::ITALIC),
+        (style.is_underlined, Modifier::UNDERLINED),
+        (style.is_struck, Modifier::CROSSED_OUT),
     ];
     let modifiers = flags
         .into_iter()

@@ -206,47 +206,47 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
 
 /// A column of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Column {
+enum BoardColumn {
     By(By),
     /// Chart of the samples.
     Trend,
 }
 
 /// Columns in the order of their importance, with smallest and largest useful width.
-const COLUMNS: [(Column, u16, u16); 10] = [
-    (Column::By(By::State), 7, 7),
-    (Column::By(By::Name), 12, 32),
-    (Column::By(By::Players), 9, 9),
-    (Column::By(By::Latency), 5, 5),
-    (Column::Trend, 8, 24),
-    (Column::By(By::Uptime), 5, 5),
-    (Column::By(By::Motd), 16, u16::MAX),
-    (Column::By(By::Group), 8, 12),
-    (Column::By(By::Version), 9, 14),
-    (Column::By(By::Protocol), 15, 15),
+const COLUMNS: [(BoardColumn, u16, u16); 10] = [
+    (BoardColumn::By(By::State), 7, 7),
+    (BoardColumn::By(By::Name), 12, 32),
+    (BoardColumn::By(By::Players), 9, 9),
+    (BoardColumn::By(By::Latency), 5, 5),
+    (BoardColumn::Trend, 8, 24),
+    (BoardColumn::By(By::Uptime), 5, 5),
+    (BoardColumn::By(By::Motd), 16, u16::MAX),
+    (BoardColumn::By(By::Group), 8, 12),
+    (BoardColumn::By(By::Version), 9, 14),
+    (BoardColumn::By(By::Protocol), 15, 15),
 ];
 
 /// Columns from left to right.
-const ORDER: [Column; 10] = [
-    Column::By(By::State),
-    Column::By(By::Name),
-    Column::By(By::Group),
-    Column::By(By::Players),
-    Column::Trend,
-    Column::By(By::Latency),
-    Column::By(By::Uptime),
-    Column::By(By::Version),
-    Column::By(By::Protocol),
-    Column::By(By::Motd),
+const ORDER: [BoardColumn; 10] = [
+    BoardColumn::By(By::State),
+    BoardColumn::By(By::Name),
+    BoardColumn::By(By::Group),
+    BoardColumn::By(By::Players),
+    BoardColumn::Trend,
+    BoardColumn::By(By::Latency),
+    BoardColumn::By(By::Uptime),
+    BoardColumn::By(By::Version),
+    BoardColumn::By(By::Protocol),
+    BoardColumn::By(By::Motd),
 ];
 
 /// Returns the columns that fit, with their widths, from left to right. One space separates two
 /// columns.
-fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
-    let mut chosen: Vec<(Column, u16, u16)> = Vec::new();
+fn columns(width: u16, has_groups: bool) -> Vec<(BoardColumn, u16)> {
+    let mut chosen: Vec<(BoardColumn, u16, u16)> = Vec::new();
     let mut left = width;
     for (column, least, most) in COLUMNS {
-        let is_empty = column == Column::By(By::Group) && !has_groups;
+        let is_empty = column == BoardColumn::By(By::Group) && !has_groups;
         let needs = least + u16::from(!chosen.is_empty());
         if is_empty || needs > left {
             continue;
@@ -257,7 +257,7 @@ fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
     // The name gets spare width first; the rest is distributed in turn.
     if let Some((_, least, _)) = chosen
         .iter_mut()
-        .find(|(column, ..)| *column == Column::By(By::Name))
+        .find(|(column, ..)| *column == BoardColumn::By(By::Name))
     {
         let more = left.min(8);
         *least += more;
@@ -275,7 +275,7 @@ fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
             break;
         }
     }
-    let width = |column: &Column| {
+    let width = |column: &BoardColumn| {
         chosen
             .iter()
             .find(|(other, ..)| other == column)
@@ -287,8 +287,8 @@ fn columns(width: u16, has_groups: bool) -> Vec<(Column, u16)> {
         .collect()
 }
 
-fn is_right(column: Column) -> bool {
-    matches!(column, Column::By(By::Latency | By::Uptime))
+fn is_right(column: BoardColumn) -> bool {
+    matches!(column, BoardColumn::By(By::Latency | By::Uptime))
 }
 
 fn table(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
@@ -328,8 +328,8 @@ fn table(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
                 ..place
             };
             match column {
-                Column::Trend => trend(frame, cell, entry),
-                Column::By(by) => {
+                BoardColumn::Trend => trend(frame, cell, entry),
+                BoardColumn::By(by) => {
                     frame.render_widget(cell_of(*by, entry, usize::from(*width)), cell);
                 }
             }
@@ -343,13 +343,13 @@ fn table(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
     }
 }
 
-fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(Column, u16)], view: &View<'_>) {
+fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(BoardColumn, u16)], view: &View<'_>) {
     let sort = view.board.sort();
     let mut x = area.x;
     for (column, width) in columns {
         let words = match column {
-            Column::Trend => Line::styled("trend", dim()),
-            Column::By(by) => {
+            BoardColumn::Trend => Line::styled("trend", dim()),
+            BoardColumn::By(by) => {
                 let (arrow, style) = match (*by == sort.by, sort.is_descending) {
                     (false, _) => (" ", dim()),
                     (true, false) => ("▲", bold()),
@@ -648,7 +648,7 @@ pub(super) mod tests {
             let x_of = |wanted: By| {
                 let before = columns
                     .iter()
-                    .take_while(|(column, _)| *column != Column::By(wanted));
+                    .take_while(|(column, _)| *column != BoardColumn::By(wanted));
                 before
                     .map(|(_, width)| usize::from(*width) + 1)
                     .sum::<usize>()

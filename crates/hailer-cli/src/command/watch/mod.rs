@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;
     let end = show(
         &mut terminal,
-        Screen::new(args.monitor.is_some()),
+        WatchScreen::new(args.monitor.is_some()),
         news,
         &wants,
     )
@@ -120,7 +120,7 @@ struct Wants {
 /// Draws the screen and handles keys until the user quits. Sends the shown servers to `wants`.
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
-    mut screen: Screen,
+    mut screen: WatchScreen,
     mut news: mpsc::Receiver<News>,
     wants: &std::sync::mpsc::Sender<Wants>,
 ) -> anyhow::Result<()> {
@@ -180,7 +180,7 @@ async fn show(
 }
 
 /// State of the screen.
-struct Screen {
+struct WatchScreen {
     board: Board,
     /// Whether a monitor polls the servers.
     is_remote: bool,
@@ -202,7 +202,7 @@ struct Screen {
     notice: Option<(Instant, String)>,
 }
 
-impl Screen {
+impl WatchScreen {
     fn new(is_remote: bool) -> Self {
         Self {
             board: Board::default(),
@@ -458,15 +458,15 @@ mod tests {
     use super::*;
     use simulated::{board, five, seen};
 
-    fn screen() -> Screen {
-        let mut screen = Screen::new(false);
+    fn screen() -> WatchScreen {
+        let mut screen = WatchScreen::new(false);
         screen.board = board();
         screen.link = Link::Live;
         screen.settle(Rect::new(0, 0, 80, 24));
         screen
     }
 
-    fn press(screen: &mut Screen, codes: &[KeyCode]) {
+    fn press(screen: &mut WatchScreen, codes: &[KeyCode]) {
         for code in codes {
             assert!(
                 screen.press(KeyEvent::new(*code, KeyModifiers::NONE)),
@@ -476,16 +476,16 @@ mod tests {
         }
     }
 
-    fn type_text(screen: &mut Screen, text: &str) {
+    fn type_text(screen: &mut WatchScreen, text: &str) {
         text.chars()
             .for_each(|letter| press(screen, &[KeyCode::Char(letter)]));
     }
 
-    fn chosen(screen: &Screen) -> &str {
+    fn chosen(screen: &WatchScreen) -> &str {
         &screen.board.entry(screen.cursor).unwrap().seen.server.name
     }
 
-    fn ends(screen: &mut Screen, code: KeyCode, modifiers: KeyModifiers) -> bool {
+    fn ends(screen: &mut WatchScreen, code: KeyCode, modifiers: KeyModifiers) -> bool {
         !screen.press(KeyEvent::new(code, modifiers))
     }
 
@@ -613,7 +613,7 @@ mod tests {
     fn events_are_shown() {
         let mut screen = screen();
         let start = Instant::now();
-        let notify = |screen: &mut Screen, change: fn(&mut Vec<ServerView>), seconds| {
+        let notify = |screen: &mut WatchScreen, change: fn(&mut Vec<ServerView>), seconds| {
             let mut seen = five();
             change(&mut seen);
             let now = start + Duration::from_secs(seconds);
@@ -676,7 +676,7 @@ mod tests {
 
     #[test]
     fn history_is_fetched_for_rows_on_the_screen() {
-        let mut screen = Screen::new(true);
+        let mut screen = WatchScreen::new(true);
         let many = (0..100)
             .map(|id| seen(id, &format!("server-{id}")))
             .collect();
@@ -721,7 +721,7 @@ mod tests {
 
     #[test]
     fn scrolls_ten_thousand_rows() {
-        let mut screen = Screen::new(true);
+        let mut screen = WatchScreen::new(true);
         let many = (0..10_000)
             .map(|id| seen(id, &format!("server-{id}")))
             .collect();

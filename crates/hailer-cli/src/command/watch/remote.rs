@@ -90,7 +90,7 @@ struct Page {
 }
 
 /// A response. `body` is `None` if it is unchanged.
-struct Received<T> {
+struct ApiResponse<T> {
     body: Option<T>,
     etag: String,
 }
@@ -236,7 +236,7 @@ impl Monitor {
             .get(number)
             .map(|page| page.etag.clone())
             .filter(|etag| !etag.is_empty());
-        let Received { body, etag } = self.get::<Servers>(&path, known.as_deref())?;
+        let ApiResponse { body, etag } = self.get::<Servers>(&path, known.as_deref())?;
         let Some(Servers { servers, next, .. }) = body else {
             return Ok(());
         };
@@ -324,7 +324,7 @@ impl Monitor {
         &self,
         path: &str,
         known: Option<&str>,
-    ) -> anyhow::Result<Received<T>> {
+    ) -> anyhow::Result<ApiResponse<T>> {
         let url = format!("{}{path}", self.url);
         let mut request = self.agent.get(&url).header("Accept", "application/json");
         if let Some(known) = known {
@@ -339,7 +339,7 @@ impl Monitor {
             .unwrap_or_default()
             .to_owned();
         if status == 304 {
-            return Ok(Received { body: None, etag });
+            return Ok(ApiResponse { body: None, etag });
         }
         let body = response
             .body_mut()
@@ -362,7 +362,7 @@ impl Monitor {
             bail!("{}: HTTP status {status}{words}", self.url);
         }
         match serde_json::from_slice(&body) {
-            Ok(body) => Ok(Received {
+            Ok(body) => Ok(ApiResponse {
                 body: Some(body),
                 etag,
             }),

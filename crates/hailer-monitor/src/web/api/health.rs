@@ -26,10 +26,10 @@ const MISSED_WINDOW_MS: Millis = 120_000;
 
 /// Counts at two earlier times.
 #[derive(Default)]
-pub(super) struct CountWindow(Mutex<[Option<Counts>; 2]>);
+pub(super) struct CountWindow(Mutex<[Option<HealthCounts>; 2]>);
 
 #[derive(Clone, Copy)]
-struct Counts {
+struct HealthCounts {
     at: Millis,
     samples: u64,
     missed: u64,
@@ -195,20 +195,20 @@ impl CountWindow {
     }
 
     /// Returns the counts of some minutes ago, or of the start.
-    fn before(&self, health: &MonitorHealth, now: Millis) -> Counts {
+    fn before(&self, health: &MonitorHealth, now: Millis) -> HealthCounts {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = Counts {
+        let mark = HealthCounts {
             at: now,
             samples: health.samples,
             missed: health.missed,
         };
-        let start = Counts {
+        let start = HealthCounts {
             at: health.started,
             samples: 0,
             missed: 0,
         };
         // After the clock was set back, older counts lie in the future: start again.
-        let is_future = |counts: &Counts| counts.at > now;
+        let is_future = |counts: &HealthCounts| counts.at > now;
         if marks.iter().flatten().any(is_future) || marks[1].is_none() && is_future(&start) {
             *marks = [Some(mark), Some(mark)];
         }

@@ -27,11 +27,11 @@ pub struct Rate {
 }
 
 pub(super) struct Limits {
-    reads: Table,
-    writes: Table,
+    reads: LimitTable,
+    writes: LimitTable,
 }
 
-struct Table {
+struct LimitTable {
     slots: Box<[DefaultDirectRateLimiter]>,
     clock: DefaultClock,
     hash: RandomState,
@@ -40,13 +40,13 @@ struct Table {
 impl Limits {
     pub(super) fn new(reads: Rate, writes: Rate) -> Self {
         Self {
-            reads: Table::new(reads),
-            writes: Table::new(writes),
+            reads: LimitTable::new(reads),
+            writes: LimitTable::new(writes),
         }
     }
 }
 
-impl Table {
+impl LimitTable {
     fn new(rate: Rate) -> Self {
         let number = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(number(rate.per_second)).allow_burst(number(rate.burst));
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn allows_a_burst_then_limits_the_rate() {
-        let table = Table::new(Rate {
+        let table = LimitTable::new(Rate {
             per_second: 1,
             burst: 3,
         });

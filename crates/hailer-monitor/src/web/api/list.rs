@@ -38,7 +38,7 @@ struct RowPosition {
     name: String,
 }
 
-struct Entry {
+struct ListEntry {
     number: Option<i64>,
     /// Empty unless sorted by group.
     group: CompactString,
@@ -121,9 +121,9 @@ impl ListQuery {
 
     pub(super) fn find(&self, live: &Arc<StateTable>, now: Millis) -> Page {
         let all = Candidates::of(live, &self.words);
-        let mut entries: Vec<Entry> = if self.by == Sort::Name {
+        let mut entries: Vec<ListEntry> = if self.by == Sort::Name {
             let all = all.matching(live, &self.matching).into_iter();
-            all.map(|(place, id)| Entry {
+            all.map(|(place, id)| ListEntry {
                 number: None,
                 group: CompactString::default(),
                 place,
@@ -138,7 +138,7 @@ impl ListQuery {
         let count = entries.len();
         if let Some(after) = &self.after {
             let place = all.place(&after.name);
-            let names = |entry: &Entry| match place {
+            let names = |entry: &ListEntry| match place {
                 Ok(place) => entry.place.cmp(&place),
                 Err(next) if entry.place < next => Ordering::Less,
                 Err(_) => Ordering::Greater,
@@ -148,7 +148,8 @@ impl ListQuery {
                     .is_gt()
             });
         }
-        let order = |a: &Entry, b: &Entry| self.order(a, b.number, &b.group, a.place.cmp(&b.place));
+        let order =
+            |a: &ListEntry, b: &ListEntry| self.order(a, b.number, &b.group, a.place.cmp(&b.place));
         let has_more = entries.len() > self.limit;
         if has_more {
             // Sort only the rows of the page.
@@ -167,13 +168,13 @@ impl ListQuery {
         }
     }
 
-    fn entry(&self, place: usize, row: &ServerRow, now: Millis) -> Entry {
+    fn entry(&self, place: usize, row: &ServerRow, now: Millis) -> ListEntry {
         let group = if self.by == Sort::Group {
             &*row.server.group
         } else {
             ""
         };
-        Entry {
+        ListEntry {
             number: self.by.number(row, now),
             group: group.into(),
             place,
@@ -182,7 +183,13 @@ impl ListQuery {
     }
 
     /// Compares two entries whose names are in this order.
-    fn order(&self, entry: &Entry, number: Option<i64>, group: &str, names: Ordering) -> Ordering {
+    fn order(
+        &self,
+        entry: &ListEntry,
+        number: Option<i64>,
+        group: &str,
+        names: Ordering,
+    ) -> Ordering {
         let turned = |order: Ordering| {
             if self.is_descending {
                 order.reverse()
@@ -207,7 +214,7 @@ impl ListQuery {
 }
 
 /// Format: `NUMBER~GROUP~NAME`, with the parts that the order needs. Names contain no tilde.
-fn cursor(entry: &Entry, name: &str) -> String {
+fn cursor(entry: &ListEntry, name: &str) -> String {
     let number = entry
         .number
         .map(|number| number.to_string())

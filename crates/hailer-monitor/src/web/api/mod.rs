@@ -137,9 +137,9 @@ pub type HealthFn = Arc<dyn Fn() -> MonitorHealth + Send + Sync>;
 
 /// The API. Clones share their state.
 #[derive(Clone)]
-pub struct Api(Arc<Inner>);
+pub struct Api(Arc<ApiState>);
 
-struct Inner {
+struct ApiState {
     parts: ApiBackend,
     config: ApiConfig,
     limits: limit::Limits,
@@ -164,7 +164,7 @@ impl Api {
     /// Creates an API.
     pub fn new(parts: ApiBackend, config: ApiConfig) -> Self {
         let limits = limit::Limits::new(config.reads, config.writes);
-        Self(Arc::new(Inner {
+        Self(Arc::new(ApiState {
             parts,
             config,
             limits,

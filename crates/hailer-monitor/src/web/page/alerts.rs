@@ -70,18 +70,18 @@ pub(crate) async fn test(Of(app): Of<App>, headers: HeaderMap, form: Bytes) -> R
 
 #[derive(Template)]
 #[template(path = "alerts.html")]
-struct Alerts {
+struct AlertsPage {
     frame: Frame,
     result: Option<TestResult>,
     problem: Option<&'static str>,
     /// Open incidents, the newest first.
-    open: Vec<Open>,
+    open: Vec<OpenView>,
     /// Number of open incidents not shown.
     more: usize,
     rules: Vec<Rule>,
     /// Name and kind of each receiver.
     receivers: Vec<(String, &'static str)>,
-    messages: Vec<Message>,
+    messages: Vec<MessageView>,
     /// Whether a token is configured, which the test form needs.
     has_token: bool,
 }
@@ -92,7 +92,7 @@ struct TestResult {
     text: String,
 }
 
-struct Open {
+struct OpenView {
     rule: String,
     /// `None`: the monitor itself, or a removed server.
     server: Option<String>,
@@ -106,7 +106,7 @@ struct Rule {
     to: String,
 }
 
-struct Message {
+struct MessageView {
     at: Time,
     rule: String,
     kind: &'static str,
@@ -137,7 +137,7 @@ async fn page(
     open.sort_unstable_by_key(|open| Reverse(open.since));
     open.truncate(MAX_OPEN);
     let config = app.api.as_ref().and_then(|api| api.alerts());
-    let open = open.into_iter().map(|open| Open {
+    let open = open.into_iter().map(|open| OpenView {
         rule: open.rule,
         server: open
             .server
@@ -145,7 +145,7 @@ async fn page(
             .map(|row| row.server.name.clone()),
         since: Time::of(open.since, now),
     });
-    let page = Alerts {
+    let page = AlertsPage {
         frame: Frame::new(app, headers, "/alerts".into()),
         result,
         problem,
@@ -164,7 +164,7 @@ async fn page(
             .unwrap_or_default(),
         messages: messages
             .into_iter()
-            .map(|message| Message::of(message, now))
+            .map(|message| MessageView::of(message, now))
             .collect(),
         has_token: app.api.as_ref().is_some_and(Api::has_token),
     };
@@ -203,7 +203,7 @@ impl Rule {
     }
 }
 
-impl Message {
+impl MessageView {
     fn of(message: alert::QueuedMessage, now: crate::sample::Millis) -> Self {
         let notification = &message.notification;
         let mut names: Vec<&str> = notification

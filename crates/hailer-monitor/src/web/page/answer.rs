@@ -236,7 +236,7 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
         }),
     };
     let mut hidden = vec![false; bytes.len()];
-    for field in notes.fields().iter().filter(|field| field.secret) {
+    for field in notes.fields().iter().filter(|field| field.is_secret) {
         hidden
             .get_mut(field.range.clone())
             .unwrap_or_default()
@@ -293,7 +293,11 @@ impl FieldLine {
 
 /// Returns the value of a field; secrets are hidden.
 fn value(field: &Field) -> &str {
-    if field.secret { "hidden" } else { &field.value }
+    if field.is_secret {
+        "hidden"
+    } else {
+        &field.value
+    }
 }
 
 /// Formats bytes as hexadecimal lines; bytes of secrets are dots.

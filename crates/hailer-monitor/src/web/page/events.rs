@@ -65,7 +65,7 @@ pub(crate) async fn show(
         "time" => ["Oldest", "Newer"],
         _ => ["First", "Next"],
     };
-    let page = Events {
+    let page = EventsPage {
         frame: Frame::new(&app, &headers, wanted.address()),
         sorts: SORTS
             .iter()
@@ -99,7 +99,7 @@ pub(crate) async fn show(
 
 #[derive(Template)]
 #[template(path = "events.html")]
-struct Events {
+struct EventsPage {
     frame: Frame,
     at: Millis,
     /// Whether new events belong on the page.

@@ -48,7 +48,7 @@ struct Overview {
     protocols: Vec<SelectOption>,
     states: Vec<SelectOption>,
     sorts: Vec<SelectOption>,
-    columns: Vec<Column>,
+    columns: Vec<HeaderColumn>,
     rows: Vec<RowView>,
     /// Number of rows on all pages, and the range on this page.
     found: String,
@@ -80,7 +80,7 @@ impl SelectOption {
 }
 
 /// A column header.
-struct Column {
+struct HeaderColumn {
     class: &'static str,
     text: &'static str,
     /// URL that sorts by this column; `None`: not sortable.
@@ -232,7 +232,7 @@ fn sorts(filter: &Filter) -> Vec<SelectOption> {
     sorts
 }
 
-fn columns(filter: &Filter) -> Vec<Column> {
+fn columns(filter: &Filter) -> Vec<HeaderColumn> {
     let column = |sort: Sort| {
         let (_, class, text) = Sort::ALL
             .into_iter()
@@ -250,14 +250,14 @@ fn columns(filter: &Filter) -> Vec<Column> {
             (true, true) => "ascending",
             (true, false) => "descending",
         };
-        Column {
+        HeaderColumn {
             class,
             text,
             address: Some(next.address()),
             order,
         }
     };
-    let day = Column {
+    let day = HeaderColumn {
         class: "day",
         text: "Day",
         address: None,

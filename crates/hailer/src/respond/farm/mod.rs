@@ -201,8 +201,8 @@ struct Network {
 /// The server of an address and port.
 struct ServerSlot {
     variant: u32,
-    silent: bool,
-    refuses: bool,
+    is_silent: bool,
+    is_refusing: bool,
 }
 
 impl Farm {
@@ -329,7 +329,7 @@ impl Farm {
         };
         let place = self.place(ip, address.port());
         let is_stream = service.protocol.info().transport.is_connected();
-        let replies = !(place.silent || is_stream && place.refuses);
+        let replies = !(place.is_silent || is_stream && place.is_refusing);
         (self.holds(ip) && replies).then(|| self.sample(service.protocol, place.variant))
     }
 
@@ -386,8 +386,8 @@ impl Farm {
         let variant = (u64::from(hash as u32) * u64::from(self.variants)) >> 32;
         ServerSlot {
             variant: variant as u32,
-            silent: self.silent.has((hash >> 32) as u32),
-            refuses: self.refusing.has(Cookie(hash).derive(0) as u32),
+            is_silent: self.silent.has((hash >> 32) as u32),
+            is_refusing: self.refusing.has(Cookie(hash).derive(0) as u32),
         }
     }
 
@@ -514,7 +514,7 @@ impl FarmPort<'_> {
             }
         };
         let place = farm.place(to, self.port);
-        if place.silent {
+        if place.is_silent {
             self.counts.silent += 1;
             return;
         }

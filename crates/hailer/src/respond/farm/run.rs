@@ -21,11 +21,11 @@ const MAX_UNSENT_REPLIES: usize = 4 * BATCH;
 pub struct BoundPort {
     index: usize,
     port: u16,
-    listener: Listener,
+    listener: BoundListener,
 }
 
 #[derive(Debug)]
-enum Listener {
+enum BoundListener {
     Datagram(Socket),
     Stream(TcpListener),
 }
@@ -44,8 +44,8 @@ impl BoundPort {
     /// Returns the transport of its protocols.
     pub fn transport(&self) -> Transport {
         match self.listener {
-            Listener::Datagram(_) => Transport::Datagram,
-            Listener::Stream(_) => Transport::Stream,
+            BoundListener::Datagram(_) => Transport::Datagram,
+            BoundListener::Stream(_) => Transport::Stream,
         }
     }
 }
@@ -54,16 +54,16 @@ impl BoundPort {
     /// Returns the index of the port and its socket for datagrams.
     fn socket(&self) -> Option<(usize, &Socket)> {
         match &self.listener {
-            Listener::Datagram(socket) => Some((self.index, socket)),
-            Listener::Stream(_) => None,
+            BoundListener::Datagram(socket) => Some((self.index, socket)),
+            BoundListener::Stream(_) => None,
         }
     }
 
     /// Returns the index of the port, its number, and its listener.
     fn listener(&self) -> Option<(usize, u16, &TcpListener)> {
         match &self.listener {
-            Listener::Datagram(_) => None,
-            Listener::Stream(listener) => Some((self.index, self.port, listener)),
+            BoundListener::Datagram(_) => None,
+            BoundListener::Stream(listener) => Some((self.index, self.port, listener)),
         }
     }
 }
@@ -113,7 +113,7 @@ impl Farm {
                         .local_addr()
                         .map_err(|cause| FarmBindError::Bind { port, cause })?
                         .port(),
-                    listener: Listener::Stream(listener),
+                    listener: BoundListener::Stream(listener),
                 });
             }
             let mut config = SocketConfig::default();
@@ -126,7 +126,7 @@ impl Farm {
                 Ok(BoundPort {
                     index,
                     port: socket.local_addr().port(),
-                    listener: Listener::Datagram(socket),
+                    listener: BoundListener::Datagram(socket),
                 })
             } else {
                 Err(FarmBindError::Destination)

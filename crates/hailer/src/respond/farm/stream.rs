@@ -75,7 +75,7 @@ pub(super) fn run(
 }
 
 /// A listening port.
-struct Port<'a> {
+struct ListeningPort<'a> {
     listener: TcpListener,
     services: &'a PortServices,
     port: u16,
@@ -84,12 +84,12 @@ struct Port<'a> {
 }
 
 /// An accepted connection.
-struct Visit<'a> {
+struct AcceptedConnection<'a> {
     stream: TcpStream,
     /// Distinguishes it from earlier connections with its place.
     number: u64,
     /// `None` if the server is silent.
-    session: Option<Session<'a>>,
+    session: Option<FarmSession<'a>>,
     /// Replies that wait for their time, and whether the connection ends after them.
     delayed: VecDeque<(Vec<u8>, bool)>,
     last_due: Duration,
@@ -107,8 +107,8 @@ struct Streams<'a> {
     clock: Clock,
     poll: Poll,
     events: Events,
-    ports: Vec<Port<'a>>,
-    visits: Vec<Option<Visit<'a>>>,
+    ports: Vec<ListeningPort<'a>>,
+    visits: Vec<Option<AcceptedConnection<'a>>>,
     free: Vec<usize>,
     count: usize,
     accepted: u64,
@@ -134,7 +134,7 @@ impl<'a> Streams<'a> {
             let token = Token(LISTENERS + number);
             poll.registry()
                 .register(&mut listener, token, Interest::READABLE)?;
-            ports.push(Port {
+            ports.push(ListeningPort {
                 listener,
                 services: &farm.ports[*index],
                 port: *port,
@@ -233,21 +233,22 @@ impl<'a> Streams<'a> {
             }
         };
         let slot = farm.place(to, port.port);
-        if slot.refuses && !slot.silent {
+        if slot.is_refusing && !slot.is_silent {
             self.counts.refused += 1;
             // Resets the connection. On failure, it is closed in the usual way.
             let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
             return;
         }
-        self.counts.silent += u64::from(slot.silent);
-        let session = (!slot.silent).then(|| Session::new(farm, port.services, slot.variant, from));
+        self.counts.silent += u64::from(slot.is_silent);
+        let session =
+            (!slot.is_silent).then(|| FarmSession::new(farm, port.services, slot.variant, from));
         let place = self.free.pop().unwrap_or_else(|| {
             self.visits.push(None);
             self.visits.len() - 1
         });
         self.accepted += 1;
         self.count += 1;
-        self.visits[place] = Some(Visit {
+        self.visits[place] = Some(AcceptedConnection {
             stream,
             number: self.accepted,
             session,
@@ -483,7 +484,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 }
 
 /// The protocol side of one connection, without I/O.
-struct Session<'a> {
+struct FarmSession<'a> {
     farm: &'a Farm,
     services: &'a PortServices,
     variant: u32,
@@ -494,7 +495,7 @@ struct Session<'a> {
     unread: Vec<u8>,
 }
 
-impl<'a> Session<'a> {
+impl<'a> FarmSession<'a> {
     fn new(farm: &'a Farm, services: &'a PortServices, variant: u32, from: SocketAddr) -> Self {
         Self {
             farm,

@@ -141,7 +141,7 @@ fn streams_have_the_status_of_the_farm() {
                 };
                 let Some(status) = farm.status(protocol, address) else {
                     let slot = farm.place(ip, port);
-                    if slot.refuses && !slot.silent {
+                    if slot.is_refusing && !slot.is_silent {
                         let error = query_stream(protocol, address).unwrap_err();
                         assert_ne!(error.kind(), ErrorKind::WouldBlock, "{address}");
                         refused += 1;

@@ -92,7 +92,7 @@ enum Versions {
 use Region::{America, Asia, Europe};
 use Versions::{AsSampled, Calendar, Releases, Unversioned};
 
-type Row = (
+type ServerRow = (
     &'static str,
     &'static str,
     &'static str,
@@ -107,7 +107,7 @@ type Row = (
 /// Name, group, protocol, versions, MOTD or name, players on a busy evening, maximum players,
 /// region and behavior.
 #[rustfmt::skip]
-const SERVERS: &[Row] = &[
+const SERVERS: &[ServerRow] = &[
     ("harbour", "Survival", "minecraft-query", Releases, "§6§lHarbour§r §7» §bfish, trade, §ocalm seas§r\n§8since 2011", 64, 100, Europe, Behavior::Usual),
     ("iron-keep", "Survival", "minecraft-query", Releases, "§cIron §4Keep §7| §fhard mode, no mercy", 31, 60, Europe, Behavior::Restarts),
     ("old-mill", "Survival", "minecraft-query", Releases, "§7The §eOld Mill §7- §ffresh bread daily", 12, 24, Europe, Behavior::Usual),
@@ -157,7 +157,7 @@ const SERVERS: &[Row] = &[
 
 /// Returns all simulated servers.
 pub(super) fn all(started: Millis) -> Vec<SimulatedServer> {
-    let server = |(seed, row): (u64, &Row)| {
+    let server = |(seed, row): (u64, &ServerRow)| {
         let (name, group, protocol, versions, motd, peak, max, region, behavior) = *row;
         let protocol = registry::find(protocol).expect("a protocol of the registry");
         SimulatedServer {
