@@ -4,7 +4,7 @@
 //! below, usually speak, or else in the most common ones; then, only if nothing has replied within
 //! [`WAVE_DELAY`], in others.
 //! Before the first answer, at most [`MAX_DATAGRAMS`] datagrams are sent and at most
-//! [`MAX_CONNECTIONS`] connections opened.
+//! [`MAX_CONNECTIONS`] connections opened. A service that has replied in any way gets more.
 
 use crate::catalog;
 use hailer_proto::games::Game;
