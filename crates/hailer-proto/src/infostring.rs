@@ -10,7 +10,7 @@
 //! else ISO-8859-1, for each text.
 
 use crate::model::{Player, Rule, Text, is_control};
-use crate::wire::{Deviation, Error, Notes, by_content, cut, decimal};
+use crate::wire::{Deviation, Error, Notes, by_content, cut, decimal, offsets};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -26,7 +26,9 @@ pub(crate) const UNKNOWN_PING_MS: i32 = 1;
 /// Most pairs of an infostring.
 pub const MAX_PAIRS: usize = 512;
 /// Room for the pairs of most replies.
-const USUAL_PAIRS: usize = 32;
+const USUAL_PAIRS: usize = 24;
+/// Lists of pairs whose keys have the same [`bucket`].
+const BUCKETS: usize = 32;
 /// Most lines of a reply.
 pub const MAX_LINES: usize = 1_024;
 /// Longest key or value that is written, in bytes.
@@ -37,8 +39,8 @@ pub const MAX_WRITTEN: usize = 128;
 struct Pair<'a> {
     key: &'a [u8],
     value: &'a [u8],
-    /// Offset of the value in the datagram.
-    at: usize,
+    /// Place of the next pair in the same bucket plus 1. 0: none.
+    next: u16,
     is_taken: bool,
 }
 
@@ -61,6 +63,8 @@ pub struct PairDeviations {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Infostring<'a> {
     pairs: Vec<Pair<'a>>,
+    /// Place of the first pair of each bucket plus 1. 0: none.
+    buckets: [u16; BUCKETS],
 }
 
 impl<'a> Infostring<'a> {
@@ -93,6 +97,7 @@ impl<'a> Infostring<'a> {
     ) -> Result<Self, Error> {
         let mut info = Self {
             pairs: Vec::with_capacity(USUAL_PAIRS),
+            buckets: [0; BUCKETS],
         };
         info.add(bytes, at, open, notes, deviations)?;
         Ok(info)
@@ -140,7 +145,11 @@ impl<'a> Infostring<'a> {
             };
             notes.field(key_at..end, "key", || quoted(key));
             notes.field(value_at..value_at + value.len(), "value", || quoted(value));
-            if self.pairs.iter().any(|pair| pair.key == key) {
+            let mut last = None;
+            let same = self
+                .of_bucket(key)
+                .inspect(|(place, _)| last = Some(*place));
+            if { same }.any(|(_, pair)| pair.key == key) {
                 notes.deviation(deviations.duplicate, key_at);
                 continue;
             }
@@ -150,28 +159,47 @@ impl<'a> Infostring<'a> {
             self.pairs.push(Pair {
                 key,
                 value,
-                at: value_at,
+                next: 0,
                 is_taken: false,
             });
+            let end = self.pairs.len() as u16;
+            let next = match last {
+                Some(last) => self.pairs.get_mut(last).map(|pair| &mut pair.next),
+                None => self.buckets.get_mut(bucket(key)),
+            };
+            if let Some(next) = next {
+                *next = end;
+            }
         }
         Ok(())
     }
 
-    /// Returns the value of a key with its offset, without taking it. As in the engines, the case
-    /// of keys does not matter.
-    pub fn find(&self, key: &str) -> Option<(&'a [u8], usize)> {
-        let pair = self.pairs.iter().find(|pair| pair.is_named(key));
-        pair.map(|pair| (pair.value, pair.at))
+    /// Returns the pairs in the bucket of a key, in order, with their places.
+    fn of_bucket(&self, key: &[u8]) -> impl Iterator<Item = (usize, &Pair<'a>)> {
+        let mut next = self.buckets.get(bucket(key)).copied().unwrap_or(0);
+        core::iter::from_fn(move || {
+            let place = usize::from(next).checked_sub(1)?;
+            let pair = self.pairs.get(place)?;
+            next = pair.next;
+            Some((place, pair))
+        })
+    }
+
+    /// Returns the value of a key, without taking it. As in the engines, the case of keys does not
+    /// matter.
+    pub fn find(&self, key: &str) -> Option<&'a [u8]> {
+        let mut same = self.of_bucket(key.as_bytes());
+        same.find_map(|(_, pair)| pair.is_named(key).then_some(pair.value))
     }
 
     /// Returns the value of a key as text, without taking it.
     pub fn text(&self, key: &str) -> Option<Cow<'a, str>> {
-        self.find(key).map(|(value, _)| by_content(value).0)
+        self.find(key).map(|value| by_content(value).0)
     }
 
     /// Returns the value of a key as a number, without taking it.
     pub fn number(&self, key: &str) -> Option<i64> {
-        self.find(key).and_then(|(value, _)| number(value))
+        number(self.find(key)?)
     }
 
     /// Takes the first of these keys that has a value of any length, so that it is no rule.
@@ -192,8 +220,9 @@ impl<'a> Infostring<'a> {
 
     fn take_if(&mut self, keys: &[&str], accepts: impl Fn(&[u8]) -> bool) -> Option<&'a [u8]> {
         let place = |key: &&str| {
+            let mut same = self.of_bucket(key.as_bytes());
             let is_it = |pair: &Pair<'_>| pair.is_named(key) && accepts(pair.value);
-            self.pairs.iter().position(is_it)
+            same.find_map(|(place, pair)| is_it(pair).then_some(place))
         };
         let place = keys.iter().find_map(place)?;
         let pair = self.pairs.get_mut(place)?;
@@ -203,23 +232,33 @@ impl<'a> Infostring<'a> {
 
     /// Returns the pairs that were not taken, in order.
     pub fn rules(&self, decode: impl Fn(&[u8]) -> CompactString) -> Vec<Rule> {
+        let mut rules = Vec::with_capacity(self.pairs.len());
         let rest = self.pairs.iter().filter(|pair| !pair.is_taken);
-        rest.map(|pair| Rule {
+        rules.extend(rest.map(|pair| Rule {
             key: decode(pair.key),
             value: decode(pair.value),
-        })
-        .collect()
+        }));
+        rules
     }
+}
+
+/// Returns a number for a key, by its length and its first and last byte. The case of letters does
+/// not matter.
+#[inline]
+fn bucket(key: &[u8]) -> usize {
+    let ends = [key.first(), key.last()].map(|end| end.map_or(0, |end| usize::from(end | 0x20)));
+    let [first, last] = ends;
+    (first ^ last << 1 ^ key.len() << 2) % BUCKETS
 }
 
 /// Decodes a text by content.
 pub fn decode(bytes: &[u8]) -> CompactString {
-    by_content(bytes).0.into()
+    CompactString::new(by_content(bytes).0)
 }
 
 /// Parses a decimal number with an optional sign.
 pub fn number(bytes: &[u8]) -> Option<i64> {
-    decimal(bytes.trim_ascii())
+    decimal(bytes).or_else(|| decimal(bytes.trim_ascii()))
 }
 
 fn quoted(bytes: &[u8]) -> String {
@@ -259,7 +298,7 @@ fn pieces_except<'a>(
 ) -> impl Iterator<Item = (Range<usize>, &'a [u8])> {
     let mut start = 0;
     let is_separator = |at: &usize| !open.iter().any(|range| range.contains(at));
-    let ends = memchr_iter(separator, bytes).filter(is_separator);
+    let ends = offsets(separator, bytes).filter(is_separator);
     let ends = ends.chain([bytes.len()]);
     ends.map(move |end| {
         let range = start..end;
@@ -493,7 +532,7 @@ mod tests {
             "a is no number"
         );
         assert_eq!((info.number("n"), info.number("zz")), (Some(7), None));
-        assert_eq!(info.find("n"), Some((&b"7"[..], 10)));
+        assert_eq!(info.find("n"), Some(&b"7"[..]));
         assert_eq!(info.take(&["c", "b"]), Some(&b""[..]));
         assert_eq!(info.rules(decode), rules(&[("n", "7")]));
     }

@@ -1,7 +1,7 @@
 //! Text with colors: parsed once, then available as plain text, for a terminal, or as received.
 
 use crate::codepage::CodePage;
-use crate::wire::by_content;
+use crate::wire::{by_content, offsets};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
@@ -301,7 +301,7 @@ impl Text {
     /// Parses text with the caret codes of the Quake family.
     pub fn carets(raw: impl Into<CompactString>, carets: Carets) -> Self {
         let raw = raw.into();
-        let has_codes = raw.as_bytes().contains(&b'^');
+        let has_codes = offsets(b'^', raw.as_bytes()).next().is_some();
         Self::formatted(raw, has_codes, |raw| parse_carets(raw, carets))
     }
 

@@ -78,7 +78,7 @@ fn status(reply: Reply<'_>, has_players: bool, notes: &mut Notes) -> Status {
     } = reply;
     let mut text = |keys: &[&str]| {
         let value = keys.iter().find_map(|key| {
-            let (value, _) = info.find(key).filter(|(value, _)| !value.is_empty())?;
+            let value = info.find(key).filter(|value| !value.is_empty())?;
             info.take(&[key]);
             Some(value)
         });

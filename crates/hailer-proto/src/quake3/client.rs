@@ -215,19 +215,21 @@ fn carets(info: &Infostring<'_>) -> Carets {
         "Warfork",
         "DarkPlaces",
     ];
-    let starts = |text: &str, games: &[&str]| games.iter().any(|game| text.starts_with(game));
-    let value = |key| info.text(key).unwrap_or_default();
-    let game = value("gamename");
-    let version = value("version");
+    let starts = |key: &str, starts: &[&str]| {
+        let value = info.find(key).unwrap_or_default();
+        starts
+            .iter()
+            .any(|start| value.starts_with(start.as_bytes()))
+    };
     if info.find("daemonver").is_some() {
         Carets::Daemon
-    } else if info.find("gameversion").is_some() || starts(&game, DARK_PLACES) {
+    } else if info.find("gameversion").is_some() || starts("gamename", DARK_PLACES) {
         Carets::DarkPlaces
-    } else if starts(&version, &["JAmp", "JK2MP", "CoD", "IW"])
-        || starts(&game, &["Call of Duty", "CoD"])
+    } else if starts("version", &["JAmp", "JK2MP", "CoD", "IW"])
+        || starts("gamename", &["Call of Duty", "CoD"])
     {
         Carets::Digit
-    } else if starts(&version, &["Q3", "ET ", "ET2", "Wolf", "SOF2", "RTCW"]) {
+    } else if starts("version", &["Q3", "ET ", "ET2", "Wolf", "SOF2", "RTCW"]) {
         Carets::Visible
     } else {
         Carets::Alphanumeric

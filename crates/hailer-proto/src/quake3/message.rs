@@ -3,7 +3,7 @@
 use super::deviation::*;
 use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, open_values, pieces, words};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader, by_content, decimal};
 use alloc::{format, vec::Vec};
 use core::ops::Range;
 
@@ -12,7 +12,7 @@ pub const OUT_OF_BAND: [u8; 4] = [0xFF; 4];
 /// Longest challenge that servers return.
 pub const MAX_CHALLENGE: usize = 128;
 /// Room for the lines of most replies.
-const USUAL_LINES: usize = 16;
+const USUAL_LINES: usize = 9;
 /// Length of the shortest status request in bytes.
 pub(super) const STATUS_REQUEST: usize = OUT_OF_BAND.len() + GET_STATUS.len();
 
@@ -246,6 +246,12 @@ impl<'a> Reply<'a> {
             if players.len() == MAX_LINES {
                 return Err(Error::limit("player", at, MAX_LINES));
             }
+            if !notes.has_fields()
+                && let Some(usual) = Line::usual(line)
+            {
+                players.push(usual);
+                continue;
+            }
             notes.group("players", players.len());
             players.push(Line::read(line, at, notes));
             notes.ungroup();
@@ -260,6 +266,25 @@ impl<'a> Reply<'a> {
 }
 
 impl<'a> Line<'a> {
+    /// Parses a line of the usual form, `score ping "name"`, without notes. Returns what
+    /// [`Line::read`] returns, in less time.
+    fn usual(line: &'a [u8]) -> Option<Self> {
+        let mut rest = line;
+        let mut number = || {
+            let end = rest.iter().position(|byte| *byte == b' ')?;
+            let (word, after) = rest.split_at_checked(end)?;
+            rest = after.get(1..)?;
+            decimal(word)
+        };
+        let (score, ping) = (number()?, number()?);
+        Some(Self {
+            score: Some(score),
+            ping: Some(ping),
+            name: rest.strip_prefix(b"\"")?.strip_suffix(b"\"")?,
+            ..Self::default()
+        })
+    }
+
     /// Parses a line at offset `at`. Any line can be parsed.
     fn read(line: &'a [u8], at: usize, notes: &mut Notes) -> Self {
         // The name is everything between the first and the last quote.
@@ -374,6 +399,38 @@ mod tests {
     use super::*;
     use crate::infostring::decode;
     use alloc::string::ToString;
+
+    #[test]
+    fn usual_lines_are_read_as_others() {
+        let usual = |line: &str| {
+            let found = Line::usual(line.as_bytes());
+            let mut notes = Notes::default();
+            let read = Line::read(line.as_bytes(), 0, &mut notes);
+            assert!(
+                found.is_none() || found == Some(read) && notes.met().count() == 0,
+                "{line}"
+            );
+            found.is_some()
+        };
+        for line in ["12 48 \"Al\"", "-5 0 \"\"", "1 2 \"a \"b\" c\""] {
+            assert!(usual(line), "{line}");
+        }
+        for line in [
+            "",
+            "1",
+            "1 2",
+            "1 2 \"",
+            "1 2 3 \"Al\"",
+            "1 2 \"Al\" 3",
+            "1  2 \"Al\"",
+            " 1 2 \"Al\"",
+            "x 2 \"Al\"",
+            "1 \"2\" \"Al\"",
+            "1 2 Al",
+        ] {
+            assert!(!usual(line), "{line}");
+        }
+    }
 
     #[test]
     fn requests_both_ways() {

@@ -46,6 +46,11 @@ impl Notes {
         }
     }
 
+    /// Returns whether fields are kept.
+    pub fn has_fields(&self) -> bool {
+        self.fields.is_some()
+    }
+
     /// Records a deviation at an offset. Only the first one of each name is kept.
     pub fn deviation(&mut self, deviation: &'static Deviation, at: usize) {
         if !self.is_discarding

@@ -35,17 +35,27 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
     }
 }
 
+/// Numbers of up to this many digits fit into 64 bits.
+const SAFE_DIGITS: usize = 18;
+
 /// Parses decimal digits with an optional sign; nothing else is accepted.
 pub fn decimal(bytes: &[u8]) -> Option<i64> {
     let (sign, digits) = match bytes {
         [b'-', digits @ ..] => (-1, digits),
         [b'+', digits @ ..] | digits => (1, digits),
     };
-    let add = |number: i64, &byte: &u8| {
-        let digit = char::from(byte).to_digit(10)?;
-        number.checked_mul(10)?.checked_add(sign * i64::from(digit))
-    };
-    digits.first().and_then(|_| digits.iter().try_fold(0, add))
+    let digit = |byte: u8| Some(i64::from(byte.wrapping_sub(b'0'))).filter(|digit| *digit < 10);
+    match digits.len() {
+        0 => None,
+        // Too few digits for an overflow, as in most numbers.
+        1..=SAFE_DIGITS => {
+            let add = |number: i64, &byte: &u8| Some(number * 10 + digit(byte)?);
+            Some(sign * digits.iter().try_fold(0, add)?)
+        }
+        _ => digits.iter().try_fold(0, |number: i64, &byte| {
+            number.checked_mul(10)?.checked_add(sign * digit(byte)?)
+        }),
+    }
 }
 
 /// The start or the end of a message that is valid UTF-8, checked once, so that most texts in it
@@ -130,7 +140,7 @@ const SHORTEST_CUT: usize = 32;
 pub fn first_nul(bytes: &[u8]) -> Option<usize> {
     let (words, _) = bytes.as_chunks();
     for (i, word) in words.iter().take(3).enumerate() {
-        let found = zeros(*word);
+        let found = zeros(u64::from_le_bytes(*word));
         if found != 0 {
             return Some(8 * i + found.trailing_zeros() as usize / 8);
         }
@@ -160,19 +170,26 @@ pub(super) fn first_of_two(one: u8, other: u8, bytes: &[u8]) -> Option<usize> {
     Some(looked_at + memchr2(one, other, bytes.get(looked_at..)?)?)
 }
 
-/// Returns the offsets of all NULs. Most pieces between them are short, so testing eight bytes
-/// together is faster than a search for each.
+/// Returns the offsets of all NULs. See [`offsets`].
 #[inline]
 pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    offsets(0, bytes)
+}
+
+/// Returns the offsets of a byte. Most pieces between them are short, so testing eight bytes
+/// together is faster than a search for each.
+#[inline]
+pub fn offsets(byte: u8, bytes: &[u8]) -> impl Iterator<Item = usize> {
     let (words, rest) = bytes.as_chunks();
-    let mut last = [1; 8];
+    let mut last = [!byte; 8];
     core::iter::zip(&mut last, rest).for_each(|(to, byte)| *to = *byte);
     let mut words = words.iter().copied().chain([last]);
+    let all = u64::from_ne_bytes([byte; 8]);
     let mut next = 0;
     let mut found = 0;
     core::iter::from_fn(move || {
         while found == 0 {
-            found = zeros(words.next()?);
+            found = zeros(u64::from_le_bytes(words.next()?) ^ all);
             next += 8;
         }
         let at = next - 8 + found.trailing_zeros() as usize / 8;
@@ -183,9 +200,8 @@ pub fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> {
 
 /// Returns a word with the highest bit set in each byte that is zero. The first byte is the lowest.
 #[inline]
-fn zeros(word: [u8; 8]) -> u64 {
+fn zeros(word: u64) -> u64 {
     const LOW: u64 = u64::from_ne_bytes([0x7F; 8]);
-    let word = u64::from_le_bytes(word);
     !(((word & LOW) + LOW) | word | LOW)
 }
 
@@ -254,6 +270,7 @@ mod tests {
             for end in start..bytes.len() {
                 let piece = &bytes[start..end];
                 assert!(nuls(piece).eq(memchr::memchr_iter(0, piece)), "{piece:?}");
+                assert!(offsets(0x80, piece).eq(memchr::memchr_iter(0x80, piece)));
                 assert_eq!(first_nul(piece), memchr(0, piece), "{piece:?}");
             }
         }
@@ -272,6 +289,27 @@ mod tests {
                 let expected = memchr2(b'"', b'\\', piece);
                 assert_eq!(first_of_two(b'"', b'\\', piece), expected, "{piece:?}");
             }
+        }
+    }
+
+    #[test]
+    fn numbers_have_digits_and_a_sign() {
+        for number in [0, 7, -7, 10_i64.pow(18) - 1, i64::MAX, i64::MIN] {
+            let text = alloc::format!("{number}");
+            assert_eq!(decimal(text.as_bytes()), Some(number));
+        }
+        assert_eq!(decimal(b"+007"), Some(7));
+        for wrong in [
+            "",
+            "-",
+            "--1",
+            "1 ",
+            "/",
+            ":",
+            "9223372036854775808",
+            "123456789012345678x",
+        ] {
+            assert_eq!(decimal(wrong.as_bytes()), None, "{wrong}");
         }
     }
 

@@ -248,7 +248,7 @@ fn read(bytes: &[u8]) -> Result<Reply<'_>, Outcome> {
 }
 
 fn value<'a>(reply: &Reply<'a>, key: &str) -> Option<&'a [u8]> {
-    reply.info.find(key).map(|(value, _)| value)
+    reply.info.find(key)
 }
 
 fn info_layout(p: &mut Probe<'_>) -> Verdict {
