@@ -146,10 +146,11 @@ impl<'a> Infostring<'a> {
             notes.field(key_at..end, "key", || quoted(key));
             notes.field(value_at..value_at + value.len(), "value", || quoted(value));
             let mut last = None;
-            let same = self
-                .of_bucket(key)
-                .inspect(|(place, _)| last = Some(*place));
-            if { same }.any(|(_, pair)| pair.key == key) {
+            let same = self.of_bucket(key);
+            let is_known = same
+                .inspect(|(place, _)| last = Some(*place))
+                .any(|(_, pair)| pair.key == key);
+            if is_known {
                 notes.deviation(deviations.duplicate, key_at);
                 continue;
             }

@@ -175,8 +175,8 @@ fn display(bytes: &[u8]) -> String {
 /// Reads text and its NUL. Returns `None` if the datagram ends before the NUL.
 fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Option<&'a [u8]> {
     let at = r.at();
-    let text = r.take(first_nul(r.rest())?, field).ok()?;
-    r.take(1, field).ok()?;
+    let length = first_nul(r.rest())?;
+    let (_, text) = r.take(length + 1, field).ok()?.split_last()?;
     r.note(at, field, || display(text));
     Some(text)
 }

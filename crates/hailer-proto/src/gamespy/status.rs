@@ -129,7 +129,9 @@ pub(crate) fn is_name_field(field: &[u8]) -> bool {
 
 /// Returns whether a field has one of these names. Case does not matter.
 pub(crate) fn is_any(field: &[u8], names: &[&[u8]]) -> bool {
-    names.iter().any(|name| name.eq_ignore_ascii_case(field))
+    // Most servers use the usual case, which is faster to compare.
+    let is = |name: &&[u8]| *name == field || name.eq_ignore_ascii_case(field);
+    names.iter().any(is)
 }
 
 impl<'a> Reply<'a> {
@@ -153,7 +155,15 @@ impl<'a> Reply<'a> {
 
     /// Converts the reply to a status, without deviations. With `has_list`, the reply
     /// carries a player list.
-    pub(crate) fn status(mut self, has_list: bool, notes: &mut Notes) -> Box<Status> {
+    pub(crate) fn status(self, has_list: bool, notes: &mut Notes) -> Box<Status> {
+        let mut status = self.members(notes);
+        status.is_utf8 = self.is_utf8() == Some(true);
+        self.add_lists(&mut status, has_list, notes);
+        status
+    }
+
+    /// Converts the server keys to a status, without deviations.
+    pub(crate) fn members(&self, notes: &mut Notes) -> Box<Status> {
         let mut status = Box::<Status>::default();
         let mut address = Address::default();
         let mut seen: Vec<(Member, &[u8], &[u8])> = Vec::with_capacity(MEMBERS.len());
@@ -187,9 +197,15 @@ impl<'a> Reply<'a> {
         status.address = (address != Address::default()).then_some(address);
         let codes = Codes::of(status.game.as_deref());
         status.name = status.name.map(|name| codes.apply(&name.bytes()));
+        status
+    }
+
+    /// Adds the teams, and with `has_list` the players, to the status of the server keys.
+    pub(crate) fn add_lists(mut self, status: &mut Status, has_list: bool, notes: &mut Notes) {
+        let codes = Codes::of(status.game.as_deref());
         let teams = self.team_list();
         if has_list {
-            self.drop_stale_players(&mut status, notes);
+            self.drop_stale_players(status, notes);
             status.players.bots = self.bots();
             let list = self.player_list(first_team(status.game.as_deref()), &teams, codes);
             // Some servers send no count.
@@ -206,12 +222,10 @@ impl<'a> Reply<'a> {
                 value: Value::List(teams),
             });
         }
-        status.is_utf8 = self.is_utf8();
-        status
     }
 
-    /// Returns whether a text outside ASCII is valid UTF-8, and none is not.
-    fn is_utf8(&self) -> bool {
+    /// Returns whether all texts outside ASCII are valid UTF-8. `None`: there are none.
+    pub(crate) fn is_utf8(&self) -> Option<bool> {
         let rows = self.players.values().chain(self.teams.values()).flatten();
         let mut texts = self
             .pairs
@@ -220,7 +234,8 @@ impl<'a> Reply<'a> {
             .map(|(_, value)| *value)
             .filter(|value| !value.is_ascii())
             .peekable();
-        texts.peek().is_some() && texts.all(|value| core::str::from_utf8(value).is_ok())
+        texts.peek()?;
+        Some(texts.all(|value| core::str::from_utf8(value).is_ok()))
     }
 
     /// Returns the teams with their row numbers.
@@ -363,7 +378,7 @@ fn rule(key: &[u8], value: &[u8]) -> Rule {
 }
 
 fn text(bytes: &[u8]) -> CompactString {
-    by_content(bytes).0.into()
+    CompactString::new(by_content(bytes).0)
 }
 
 /// Returns whether a value is absent: some servers fill missing values with a space.
@@ -525,8 +540,8 @@ mod tests {
             }
             .is_utf8()
         };
-        assert!(!is_utf8(&[b"plain"]));
-        assert!(is_utf8(&[b"plain", b"\xC3\xA9"]));
-        assert!(!is_utf8(&[b"\xC3\xA9", b"\xE9"]));
+        assert_eq!(is_utf8(&[b"plain"]), None);
+        assert_eq!(is_utf8(&[b"plain", b"\xC3\xA9"]), Some(true));
+        assert_eq!(is_utf8(&[b"\xC3\xA9", b"\xE9"]), Some(false));
     }
 }

@@ -5,7 +5,7 @@ use crate::gamespy::Reply;
 use crate::gamespy::qr2::SessionId;
 use crate::model::{Extra, Status};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
-use crate::wire::{Error, Notes};
+use crate::wire::Notes;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -17,8 +17,18 @@ pub struct GameSpy2Exchange {
     info_session: SessionId,
     /// Session of the request for the tables. `None`: they are not requested.
     lists_session: Option<SessionId>,
-    /// The reply with the keys.
-    info: Option<Vec<u8>>,
+    /// The keys, once received.
+    info: Option<KeyStatus>,
+}
+
+/// Status of the server keys, without deviations.
+#[derive(Debug)]
+struct KeyStatus {
+    status: Box<Status>,
+    /// Deviations of the keys.
+    notes: Notes,
+    /// Whether all texts outside ASCII are valid UTF-8. `None`: there are none.
+    is_utf8: Option<bool>,
 }
 
 impl GameSpy2Exchange {
@@ -47,17 +57,7 @@ impl GameSpy2Exchange {
             return Step::Wait;
         };
         if self.info.is_none() && session == self.info_session {
-            self.info = Some(bytes.into());
-            if self.lists_session.is_none() {
-                return self.finish(None);
-            }
-            // Read again together with the tables, because it is borrowed until then.
-            let mut reply = Reply::default();
-            let notes = &mut Notes::discarding();
-            return match message::parse_reply(bytes, Sections::INFO, &mut reply, notes) {
-                Ok(()) => self.send(out),
-                Err(error) => self.unreadable(error),
-            };
+            return self.receive_keys(bytes, out);
         }
         if self.info.is_some() && Some(session) == self.lists_session {
             return self.finish(Some(bytes));
@@ -65,32 +65,46 @@ impl GameSpy2Exchange {
         Step::Wait
     }
 
-    /// Drops the reply with the keys, which is requested again.
-    fn unreadable(&mut self, error: Error) -> Step {
-        self.info = None;
-        Step::Bad(error.into())
-    }
-
-    /// Returns the status of the keys and, if there are any, the tables. A reply that cannot be read
-    /// is requested again.
-    fn finish(&mut self, lists: Option<&[u8]>) -> Step {
-        let Some(info) = &self.info else {
-            return Step::Wait;
-        };
+    fn receive_keys(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
         let mut notes = Notes::default();
         let mut reply = Reply::default();
-        if let Err(error) = message::parse_reply(info, Sections::INFO, &mut reply, &mut notes) {
-            return self.unreadable(error);
+        if let Err(error) = message::parse_reply(bytes, Sections::INFO, &mut reply, &mut notes) {
+            return Step::Bad(error.into());
         }
+        let status = match self.depth {
+            Depth::Ping => Box::default(),
+            _ => reply.members(&mut notes),
+        };
+        self.info = Some(KeyStatus {
+            status,
+            notes,
+            is_utf8: reply.is_utf8(),
+        });
+        match self.lists_session {
+            Some(_) => self.send(out),
+            None => self.finish(None),
+        }
+    }
+
+    /// Returns the status of the keys and, if there are any, the tables. Tables that cannot be read
+    /// are requested again.
+    fn finish(&mut self, lists: Option<&[u8]>) -> Step {
+        let Some(info) = &mut self.info else {
+            return Step::Wait;
+        };
+        let mut notes = info.notes.clone();
+        let mut reply = Reply::default();
         if let Some(lists) = lists
             && let Err(error) = message::parse_reply(lists, Sections::LISTS, &mut reply, &mut notes)
         {
             return Step::Bad(error.into());
         }
-        let mut status = match self.depth {
-            Depth::Ping => Box::<Status>::default(),
-            _ => reply.status(lists.is_some(), &mut notes),
-        };
+        let mut status = core::mem::take(&mut info.status);
+        if self.depth != Depth::Ping {
+            let texts = [info.is_utf8, reply.is_utf8()];
+            reply.add_lists(&mut status, lists.is_some(), &mut notes);
+            status.is_utf8 = texts.contains(&Some(true)) && !texts.contains(&Some(false));
+        }
         if self.lists_session.is_some() && lists.is_none() {
             status.extra.push(Extra::new("unanswered", "tables"));
         }
