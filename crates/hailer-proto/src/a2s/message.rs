@@ -645,12 +645,14 @@ fn read_players<'a>(r: &mut Reader<'a, '_>, app_id: Option<u32>) -> Result<Playe
             let at = r.at();
             r.notes().deviation(&PLAYERS_COUNT_LOW, at);
         }
-        is_truncated = !ends_whole(r);
-        if !is_truncated {
+        let name = r.rest().get(1..).and_then(first_nul);
+        let name = name.filter(|length| r.remaining() >= PLAYER_ENTRY + length);
+        is_truncated = name.is_none();
+        if let Some(length) = name {
             r.notes().group("player", listed);
             players.list.push(Player {
                 index: r.u8("index")?,
-                name: string(r, "name")?,
+                name: text(r, length + 1, "name")?,
                 score: r.i32_le("score")?,
                 time_s: r.f32_le("time")?,
             });
@@ -675,12 +677,6 @@ fn read_players<'a>(r: &mut Reader<'a, '_>, app_id: Option<u32>) -> Result<Playe
         r.notes().deviation(&PLAYERS_TRUNCATED, at);
     }
     Ok(players)
-}
-
-/// Returns whether a whole player entry follows.
-fn ends_whole(r: &Reader<'_, '_>) -> bool {
-    let name = r.rest().get(1..).and_then(first_nul);
-    name.is_some_and(|length| r.remaining() >= PLAYER_ENTRY + length)
 }
 
 fn read_rules<'a>(r: &mut Reader<'a, '_>) -> Result<Rules<'a>, Error> {
