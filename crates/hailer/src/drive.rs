@@ -22,7 +22,7 @@
 use hailer_proto::{Exchange, Fault, Frame, Input, Route, Status, Step};
 use std::time::Duration;
 
-/// Stages of most exchanges. More take another allocation.
+/// Stages of most exchanges. More take an allocation.
 const STAGES: usize = 16;
 
 /// Limits of one query to one server.
@@ -119,8 +119,7 @@ pub struct ExchangeDriver {
     /// Start of the current wait: when the last datagram was sent, or the last timeout that sent
     /// none.
     waiting_since: Duration,
-    /// Datagrams sent in each stage so far.
-    stage_sends: Vec<u8>,
+    stage_sends: StageSends,
     /// Timeouts in a row without a useful reply.
     timeouts: u32,
     /// Repetitions because of unreadable replies.
@@ -139,6 +138,33 @@ pub struct ExchangeDriver {
     stream: Option<Box<StreamBuffer>>,
     /// Whether the server has closed the last connection, and no other was opened.
     is_closed: bool,
+}
+
+/// Datagrams sent in each stage so far.
+#[derive(Debug, Default)]
+struct StageSends {
+    first: [u8; STAGES],
+    further: Vec<u8>,
+}
+
+impl StageSends {
+    fn count(&self, stage: usize) -> u8 {
+        let count = self.first.get(stage);
+        let count = count.or_else(|| self.further.get(stage - STAGES));
+        count.copied().unwrap_or(0)
+    }
+
+    fn of(&mut self, stage: usize) -> &mut u8 {
+        match stage.checked_sub(STAGES) {
+            None => &mut self.first[stage],
+            Some(place) => {
+                if self.further.len() <= place {
+                    self.further.resize(place + 1, 0);
+                }
+                &mut self.further[place]
+            }
+        }
+    }
 }
 
 /// Received bytes of a stream that are not a complete message.
@@ -160,7 +186,7 @@ impl ExchangeDriver {
             started: Duration::ZERO,
             last_send: Duration::ZERO,
             waiting_since: Duration::ZERO,
-            stage_sends: Vec::with_capacity(STAGES),
+            stage_sends: StageSends::default(),
             timeouts: 0,
             repeats_after_fault: 0,
             hurry: None,
@@ -489,8 +515,7 @@ impl ExchangeDriver {
     }
 
     fn sends_in_stage(&self) -> u8 {
-        let stage = self.exchange.stage();
-        self.stage_sends.get(stage).copied().unwrap_or(0)
+        self.stage_sends.count(self.exchange.stage())
     }
 
     /// Returns the action for a step. `start`: length of `out` before the step.
@@ -550,11 +575,7 @@ impl ExchangeDriver {
     /// Counts a datagram of the current stage. Returns `false` if the stage has had all its
     /// datagrams.
     fn record_send(&mut self, now: Duration) -> bool {
-        let stage = self.exchange.stage();
-        if self.stage_sends.len() <= stage {
-            self.stage_sends.resize(stage + 1, 0);
-        }
-        let sends = &mut self.stage_sends[stage];
+        let sends = self.stage_sends.of(self.exchange.stage());
         if u32::from(*sends) > self.limits.retries.min(254) {
             return false;
         }

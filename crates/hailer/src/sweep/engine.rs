@@ -19,7 +19,7 @@ use connections::Connections;
 
 use super::flight::{Id, ProbeTable, TICK};
 use super::pace::SharedLimits;
-use super::services::{self, TargetKind};
+use super::services::{self, KindNumber, TargetKind};
 use super::window::{Delays, Window};
 use super::{Counts, Next, Position, Probe, ProbeResult, ProbeSource, Sink, SweepConfig};
 use crate::answer::Answer;
@@ -114,6 +114,9 @@ pub struct SweepEngine {
     /// Last known overflow of our receive queue. Replies to earlier datagrams may be lost.
     overflowed: Option<Duration>,
     next_index: u64,
+    /// Kind of the last probe and its number. Most probes have the kind of the one before, and a
+    /// search takes longer.
+    last_kind: Option<(TargetKind, KindNumber)>,
     /// Probe from the source that is not started because its network is booked too far ahead.
     held: Option<(Probe, Duration)>,
     /// No probe can start before this time.
@@ -165,6 +168,7 @@ impl SweepEngine {
             lag: Duration::ZERO,
             overflowed: None,
             next_index: 0,
+            last_kind: None,
             held: None,
             idle_until: Duration::ZERO,
             is_drained: false,
@@ -298,7 +302,7 @@ impl SweepEngine {
             protocol: probe.protocol,
             game: probe.game,
         };
-        let Some(kind) = services::number_of(kind) else {
+        let Some(kind) = self.number_of(kind) else {
             self.counts.unresolved += 1;
             let target = match &probe.name {
                 Some(name) => name.to_string(),
@@ -324,6 +328,18 @@ impl SweepEngine {
         if due <= now {
             self.send_first(now, id, out, sink);
         }
+    }
+
+    /// Returns the number of a kind, or `None` if all numbers are in use.
+    fn number_of(&mut self, kind: TargetKind) -> Option<KindNumber> {
+        if let Some((last, number)) = self.last_kind
+            && last.is_same(kind)
+        {
+            return Some(number);
+        }
+        let number = services::number_of(kind)?;
+        self.last_kind = Some((kind, number));
+        Some(number)
     }
 
     fn send_first(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
@@ -497,6 +513,8 @@ impl SweepEngine {
         // `None` if the server had replied before, `Some(None)` if it is unclear which try the
         // reply belongs to.
         let mut first_delay = None;
+        // The driver of an exchange that the first reply ends. It is not stored.
+        let mut ended = None;
         let (action, due) = if slot.has_answered() {
             let Some(drive) = &mut self.drivers[slot.sent_or_driver as usize] else {
                 return false;
@@ -519,7 +537,11 @@ impl SweepEngine {
             if is_first_try && matches!(action, Action::Wait) {
                 return false;
             }
-            self.keep(id, drive);
+            if matches!(action, Action::End(_)) {
+                ended = Some(drive);
+            } else {
+                self.keep(id, drive);
+            }
             (action, due)
         };
         if self.config.has_replies {
@@ -540,7 +562,7 @@ impl SweepEngine {
                 self.send_kept(now, id, action, out, sink);
                 self.window.alive_asked();
             }
-            Action::End(end) => self.end(now, id, None, end, sink),
+            Action::End(end) => self.end(now, id, ended.as_ref(), end, sink),
         }
         if let Some(delay) = first_delay {
             self.window.alive_asked();

@@ -73,7 +73,8 @@ impl TargetKind {
         rest.nth(1)
     }
 
-    fn is_same(self, other: Self) -> bool {
+    /// Returns whether both have the same protocol and the same game.
+    pub(super) fn is_same(self, other: Self) -> bool {
         let games = (self.game, other.game);
         let has_same_game = match games {
             (Some(one), Some(other)) => std::ptr::eq(one, other),
