@@ -157,8 +157,7 @@ impl<'a> Reply<'a> {
     /// carries a player list.
     pub(crate) fn status(self, has_list: bool, notes: &mut Notes) -> Box<Status> {
         let mut status = self.members(notes);
-        status.is_utf8 = self.is_utf8() == Some(true);
-        self.add_lists(&mut status, has_list, notes);
+        status.is_utf8 = self.add_lists(&mut status, has_list, notes) == Some(true);
         status
     }
 
@@ -201,7 +200,13 @@ impl<'a> Reply<'a> {
     }
 
     /// Adds the teams, and with `has_list` the players, to the status of the server keys.
-    pub(crate) fn add_lists(mut self, status: &mut Status, has_list: bool, notes: &mut Notes) {
+    /// Returns whether all texts outside ASCII are valid UTF-8, or `None` if there are none.
+    pub(crate) fn add_lists(
+        mut self,
+        status: &mut Status,
+        has_list: bool,
+        notes: &mut Notes,
+    ) -> Option<bool> {
         let codes = Codes::of(status.game.as_deref());
         let teams = self.team_list();
         if has_list {
@@ -222,6 +227,7 @@ impl<'a> Reply<'a> {
                 value: Value::List(teams),
             });
         }
+        self.is_utf8()
     }
 
     /// Returns whether all texts outside ASCII are valid UTF-8. `None`: there are none.

@@ -101,8 +101,8 @@ impl GameSpy2Exchange {
         }
         let mut status = core::mem::take(&mut info.status);
         if self.depth != Depth::Ping {
-            let texts = [info.is_utf8, reply.is_utf8()];
-            reply.add_lists(&mut status, lists.is_some(), &mut notes);
+            let is_utf8 = reply.add_lists(&mut status, lists.is_some(), &mut notes);
+            let texts = [info.is_utf8, is_utf8];
             status.is_utf8 = texts.contains(&Some(true)) && !texts.contains(&Some(false));
         }
         if self.lists_session.is_some() && lists.is_none() {
