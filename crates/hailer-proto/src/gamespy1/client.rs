@@ -29,7 +29,8 @@ const FULL: Forms = &[
 ];
 const WITHOUT_PLAYERS: Forms = &[b"\\basic\\\\info\\\\rules\\", b"\\status\\"];
 const BASIC: Forms = &[b"\\basic\\\\info\\", b"\\status\\"];
-const PING: Forms = &[b"\\basic\\", b"\\status\\"];
+/// The only form that all servers answer: pings are not repeated in another one.
+const PING: Forms = &[b"\\status\\"];
 
 /// Queries one GameSpy 1 server.
 #[derive(Debug)]
