@@ -249,7 +249,9 @@ fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
     status.name = info.take_text(&["sv_hostname", "hostname"]).map(text);
     status.map = info.take_text(&["mapname"]);
     status.game = info.take_text(&["gamename"]);
-    status.mode = info.take_text(&["g_gametype", "gametype"]);
+    status.mode = info
+        .take_text(&["g_gametype", "gametype"])
+        .or_else(|| dark_places_mode(&info));
     status.version = info.take_text(&["version", "shortversion", "gameversion", "daemonver"]);
     status.players.max = info.take_number(&["sv_maxclients", "maxclients"]);
     let password = info.take_text(&["g_needpass", "needpass", "pswrd"]);
@@ -278,6 +280,14 @@ fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
         status.players.set_list(players.collect());
     }
     status
+}
+
+/// Returns the mode of a DarkPlaces game: the first word of its `qcstatus` (spec/quake3.md#8).
+fn dark_places_mode(info: &Infostring<'_>) -> Option<CompactString> {
+    let text = info.text("qcstatus")?;
+    let (mode, _) = text.split_once(':')?;
+    let is_word = !mode.is_empty() && mode.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_word.then(|| mode.into())
 }
 
 fn player(line: &Line<'_>, carets: Carets) -> Player {
@@ -325,6 +335,22 @@ mod tests {
             let body = "statusResponse\n\\sv_hostname\\^x0F0A".to_string() + variables + "\n";
             let name = converted(&body).name.unwrap();
             assert_eq!(name.plain(), plain, "{variables}");
+        }
+    }
+
+    #[test]
+    fn the_state_of_dark_places_has_the_mode() {
+        for (variables, mode) in [
+            ("\\qcstatus\\dm:2.5.2::score!!", Some("dm")),
+            ("\\qcstatus\\ctf:0.8.6:P0:S8:F8\\gametype\\3", Some("3")),
+            ("\\qcstatus\\dm", None),
+            ("\\qcstatus\\:2.5.2", None),
+            ("\\qcstatus\\d m:2.5.2", None),
+        ] {
+            let body = "statusResponse\n\\gamename\\Nexuiz".to_string() + variables + "\n";
+            let status = converted(&body);
+            assert_eq!(status.mode.as_deref(), mode, "{variables}");
+            assert!(status.rules.iter().any(|rule| rule.key == "qcstatus"));
         }
     }
 
