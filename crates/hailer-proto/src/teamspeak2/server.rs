@@ -8,6 +8,7 @@ use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Error, cut};
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -23,6 +24,8 @@ const MAX_LINE: usize = 256;
 const MAX_TEXT: usize = 200;
 /// Largest number of players in a list.
 const MAX_PLAYERS: usize = 512;
+/// Channel of players without another one.
+const DEFAULT_CHANNEL: i64 = 1;
 
 /// Responder of one server.
 #[derive(Debug)]
@@ -32,6 +35,7 @@ pub struct TeamSpeak2Responder(Arc<Replies>);
 struct Replies {
     info: Vec<u8>,
     players: Vec<u8>,
+    channels: Vec<u8>,
 }
 
 impl TeamSpeak2Responder {
@@ -40,6 +44,7 @@ impl TeamSpeak2Responder {
         Self(Arc::new(Replies {
             info: info(status),
             players: players(status),
+            channels: channels(status),
         }))
     }
 }
@@ -86,12 +91,32 @@ fn players(status: &Status) -> Vec<u8> {
         let row = format!(
             "{}\t{}\t{}\t{}\t{}\t\"{}\"\r\n",
             extra("id", index as i64 + 1),
-            extra("channel", 1),
+            extra("channel", DEFAULT_CHANNEL),
             player.latency_ms.unwrap_or(0),
             extra("time", 0),
             extra("idle-time", 0),
             line(&player.name.plain()),
         );
+        out.extend(row.bytes());
+    }
+    out.extend(b"OK\r\n");
+    out
+}
+
+/// Returns the list of the default channel and those with players. A real server has at least one.
+/// A status has no names of channels.
+fn channels(status: &Status) -> Vec<u8> {
+    let players = status.players.list.iter().take(MAX_PLAYERS);
+    let channels = players.map(|player| extra(player, "channel").unwrap_or(DEFAULT_CHANNEL));
+    let channels: BTreeSet<i64> = channels.chain([DEFAULT_CHANNEL]).collect();
+    let columns = "id\tcodec\tparent\torder\tmaxusers\tname\tflags\tpassword\ttopic\r\n";
+    let mut out = Vec::from(columns.as_bytes());
+    for (order, channel) in channels.into_iter().enumerate() {
+        let name = match channel {
+            DEFAULT_CHANNEL => "Default Channel".into(),
+            other => format!("Channel {other}"),
+        };
+        let row = format!("{channel}\t0\t-1\t{order}\t-1\t\"{name}\"\t0\t0\t\"\"\r\n");
         out.extend(row.bytes());
     }
     out.extend(b"OK\r\n");
@@ -189,10 +214,36 @@ impl Connection for TeamSpeak2Connection {
                     out.extend(b"OK\r\n");
                     break ConnectionStep::Close;
                 }
-                _ if command.starts_with(b"sel ") || command == b"cl" => out.extend(b"OK\r\n"),
+                b"cl" => out.extend_from_slice(&self.replies.channels),
+                _ if command.starts_with(b"sel ") => out.extend(b"OK\r\n"),
                 _ => out.extend(b"ERROR, unknown command\r\n"),
             }
         };
         Received { consumed, step }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Extra;
+
+    /// Some clients wait for a list that is not empty.
+    #[test]
+    fn lists_the_channels_of_players_and_the_default_one() {
+        let mut player = Player::named(Text::unformatted("Al"));
+        player.extra.push(Extra::new("channel", 7_i64));
+        let mut status = Status::default();
+        status.players.set_list([player].into());
+        let responder = TeamSpeak2Responder::new(&status);
+        let from = "192.0.2.7:50000".parse().unwrap();
+        let mut connection = responder.connection(from).unwrap();
+        connection.open(&mut Vec::new());
+        let mut out = Vec::new();
+        connection.receive(Epoch(1), b"cl\n", &mut out);
+        let expected = "id\tcodec\tparent\torder\tmaxusers\tname\tflags\tpassword\ttopic\r\n\
+            1\t0\t-1\t0\t-1\t\"Default Channel\"\t0\t0\t\"\"\r\n\
+            7\t0\t-1\t1\t-1\t\"Channel 7\"\t0\t0\t\"\"\r\nOK\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

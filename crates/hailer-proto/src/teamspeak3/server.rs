@@ -4,11 +4,12 @@
 
 use super::client::VOICE_PORT;
 use super::message::{self, COMMANDS, END, GREETING};
-use crate::model::{Status, Text, Value, is_control};
+use crate::model::{Player, Status, Text, Value, is_control};
 use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Error, cut};
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -24,6 +25,8 @@ const MAX_LINE: usize = 1_024;
 const MAX_TEXT: usize = 1_000;
 /// Largest number of clients in a list.
 const MAX_CLIENTS: usize = 512;
+/// Channel of clients without another one.
+const DEFAULT_CHANNEL: i64 = 1;
 /// Version of a status without one.
 const VERSION: &str = "3.13.7";
 
@@ -37,12 +40,15 @@ struct Replies {
     version: Vec<u8>,
     info: Vec<u8>,
     clients: Vec<u8>,
+    channels: Vec<u8>,
 }
 
 impl TeamSpeakResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status) -> Self {
         let port = status.address.as_ref().and_then(|address| address.port);
+        // The port of queries is not that for voice.
+        let port = port.filter(|port| *port != super::INFO.port);
         let voice_port = port.unwrap_or(VOICE_PORT);
         let mut version = Vec::new();
         let own = status.version.as_deref().unwrap_or(VERSION);
@@ -52,6 +58,7 @@ impl TeamSpeakResponder {
             version,
             info: info(status, voice_port),
             clients: clients(status),
+            channels: channels(status),
         }))
     }
 }
@@ -85,6 +92,10 @@ fn info(status: &Status, voice_port: u16) -> Vec<u8> {
     };
     let queries = extra("query-clients").parse().unwrap_or(0_i64).max(0);
     let clients = status.players.count().saturating_add(queries);
+    let channels = match extra("channels") {
+        none if none.is_empty() => channel_sizes(status).len().to_string(),
+        channels => channels,
+    };
     let max = status.players.max.unwrap_or(0);
     let has_password = status.has_password.unwrap_or(false);
     let mut out = Vec::new();
@@ -99,7 +110,7 @@ fn info(status: &Status, voice_port: u16) -> Vec<u8> {
         ("maxclients", &max.to_string()),
         ("clientsonline", &clients.to_string()),
         ("queryclientsonline", &queries.to_string()),
-        ("channelsonline", &extra("channels")),
+        ("channelsonline", &channels),
         ("reserved_slots", &extra("reserved-slots")),
         ("uptime", &extra("uptime")),
         ("flag_password", if has_password { "1" } else { "0" }),
@@ -112,6 +123,50 @@ fn info(status: &Status, voice_port: u16) -> Vec<u8> {
     out
 }
 
+fn number(player: &Player, key: &str) -> Option<i64> {
+    let extra = player.extra.iter().find(|extra| extra.key == key)?;
+    match extra.value {
+        Value::Int(number) => Some(number),
+        _ => None,
+    }
+}
+
+/// Returns the number of a player's channel.
+fn channel(player: &Player) -> i64 {
+    number(player, "channel").unwrap_or(DEFAULT_CHANNEL)
+}
+
+/// Returns the clients of each channel: the default one, and those with clients.
+fn channel_sizes(status: &Status) -> BTreeMap<i64, u32> {
+    let mut sizes = BTreeMap::from([(DEFAULT_CHANNEL, 0)]);
+    for player in status.players.list.iter().take(MAX_CLIENTS) {
+        *sizes.entry(channel(player)).or_default() += 1;
+    }
+    sizes
+}
+
+/// Returns the list of channels. A status has no names of them.
+fn channels(status: &Status) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (order, (channel, clients)) in channel_sizes(status).into_iter().enumerate() {
+        if order > 0 {
+            out.push(b'|');
+        }
+        let name = match channel {
+            DEFAULT_CHANNEL => "Default Channel".into(),
+            other => format!("Channel {other}"),
+        };
+        pair("cid", &channel.to_string(), &mut out);
+        pair("pid", "0", &mut out);
+        pair("channel_order", &order.to_string(), &mut out);
+        pair("channel_name", &name, &mut out);
+        pair("channel_topic", "", &mut out);
+        pair("total_clients", &clients.to_string(), &mut out);
+        pair("channel_needed_subscribe_power", "0", &mut out);
+    }
+    out
+}
+
 fn clients(status: &Status) -> Vec<u8> {
     let mut out = Vec::new();
     let list = status.players.list.iter().take(MAX_CLIENTS);
@@ -119,15 +174,9 @@ fn clients(status: &Status) -> Vec<u8> {
         if index > 0 {
             out.push(b'|');
         }
-        let extra = |key: &str| {
-            let extra = player.extra.iter().find(|extra| extra.key == key);
-            match extra.map(|extra| &extra.value) {
-                Some(Value::Int(number)) => *number,
-                _ => index as i64 + 1,
-            }
-        };
-        pair("clid", &extra("id").to_string(), &mut out);
-        pair("cid", &extra("channel").to_string(), &mut out);
+        let id = number(player, "id").unwrap_or(index as i64 + 1);
+        pair("clid", &id.to_string(), &mut out);
+        pair("cid", &channel(player).to_string(), &mut out);
         // Ids of accounts are private.
         pair("client_database_id", "0", &mut out);
         pair("client_nickname", &line(&player.name.plain()), &mut out);
@@ -181,8 +230,14 @@ impl TeamSpeakConnection {
         let outcome: &[u8] = match words.next().unwrap_or_default() {
             b"" => return false,
             b"use" => {
-                let port = format!("port={}", self.replies.voice_port);
-                self.has_server = words.any(|word| word == b"sid=1" || word == port.as_bytes());
+                // A status often has another port than that for voice.
+                let ports =
+                    [self.replies.voice_port, VOICE_PORT].map(|port| format!("port={port}"));
+                self.has_server = words.any(|word| {
+                    word == b"1"
+                        || word == b"sid=1"
+                        || ports.iter().any(|port| port.as_bytes() == word)
+                });
                 if self.has_server {
                     b"error id=0 msg=ok"
                 } else {
@@ -207,7 +262,10 @@ impl TeamSpeakConnection {
                 write_line(&self.replies.version, out);
                 b"error id=0 msg=ok"
             }
-            b"channellist" => b"error id=1281 msg=database\\sempty\\sresult\\sset",
+            b"channellist" => {
+                write_line(&self.replies.channels, out);
+                b"error id=0 msg=ok"
+            }
             b"help" | b"quit" => b"error id=0 msg=ok",
             b"login" => b"error id=520 msg=invalid\\sloginname\\sor\\spassword",
             _ => b"error id=256 msg=command\\snot\\sfound",
@@ -267,5 +325,69 @@ impl Connection for TeamSpeakConnection {
             }
         };
         Received { consumed, step }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Extra;
+
+    /// Returns the reply to a command after the virtual server was selected.
+    fn reply(status: &Status, command: &str) -> String {
+        let responder = TeamSpeakResponder::new(status);
+        let from = "192.0.2.7:50000".parse().unwrap();
+        let mut connection = responder.connection(from).unwrap();
+        connection.open(&mut Vec::new());
+        let refused = b"error id=1024 msg=invalid\\sserverID\n\r";
+        for (select, expected) in [
+            ("use", &refused[..]),
+            ("use port=9987", b"error id=0 msg=ok\n\r"),
+        ] {
+            let mut out = Vec::new();
+            connection.receive(Epoch(1), format!("{select}\n").as_bytes(), &mut out);
+            assert_eq!(out, expected, "{select}");
+        }
+        let mut out = Vec::new();
+        connection.receive(Epoch(1), format!("{command}\n").as_bytes(), &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Some clients wait for a list that is not empty.
+    #[test]
+    fn lists_the_channels_of_clients_and_the_default_one() {
+        // `hailer serve` adds the port where it listens, which is not the one for voice.
+        let mut status = Status {
+            address: Some(crate::model::Address {
+                host: None,
+                port: Some(10_011),
+            }),
+            ..Status::default()
+        };
+        let row = |id, name: &str, clients| {
+            format!(
+                "cid={id} pid=0 channel_order={} channel_name={name} channel_topic \
+                 total_clients={clients} channel_needed_subscribe_power=0",
+                if id == 1 { 0 } else { 1 }
+            )
+        };
+        let end = "\n\rerror id=0 msg=ok\n\r";
+        let empty = row(1, "Default\\sChannel", 0) + end;
+        assert_eq!(reply(&status, "channellist -topic"), empty);
+
+        let named = |name: &str| Player::named(Text::unformatted(name));
+        let mut other = named("Cy");
+        other.extra.push(Extra::new("channel", 7_i64));
+        let players = [named("Al"), named("Bo"), other];
+        status.players.set_list(players.into());
+        let [first, second] = [row(1, "Default\\sChannel", 2), row(7, "Channel\\s7", 1)];
+        let expected = format!("{first}|{second}{end}");
+        assert_eq!(reply(&status, "channellist"), expected);
+        let info = reply(&status, "serverinfo");
+        assert!(info.contains("virtualserver_channelsonline=2 "), "{info}");
+        assert!(info.contains("virtualserver_port=9987 "), "{info}");
+        let clients = reply(&status, "clientlist");
+        assert!(clients.contains("clid=2 cid=1 "), "{clients}");
+        assert!(clients.contains("clid=3 cid=7 "), "{clients}");
     }
 }
