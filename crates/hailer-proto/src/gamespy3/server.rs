@@ -26,11 +26,18 @@ const MAX_PAIR_PARTS: usize = 4;
 /// Bytes that end a list and a section.
 const END_ROOM: usize = 2;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc::new(
-    "bind-port",
-    "Whether a challenge token is good only for the port that asked for it (default true). Some versions of \
+pub(super) static OPTIONS: &[Doc] = &[
+    Doc::new(
+        "bind-port",
+        "Whether a challenge token is good only for the port that asked for it (default true). Some versions of \
            node-gamedig send the query from another port; false serves them",
-)];
+    ),
+    Doc::new(
+        "challenge",
+        "Whether queries need a challenge token (default true). Some clients send none, such as qstat with -gs3; \
+           false serves them, with amplification up to ×1018",
+    ),
+];
 
 /// Configuration of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,12 +46,15 @@ pub struct GameSpy3Config {
     /// Whether a challenge token is valid only for the port that requested it, not just for the
     /// address.
     pub is_port_bound: bool,
+    /// Whether queries need a challenge token.
+    pub needs_token: bool,
 }
 
 impl Default for GameSpy3Config {
     fn default() -> Self {
         Self {
             is_port_bound: true,
+            needs_token: true,
         }
     }
 }
@@ -59,6 +69,7 @@ impl GameSpy3Config {
         options.check(OPTIONS)?;
         Ok(Self {
             is_port_bound: options.bool("bind-port", true)?,
+            needs_token: options.bool("challenge", true)?,
         })
     }
 }
@@ -75,6 +86,7 @@ const DIALECT: Dialect = Dialect {
 #[derive(Debug)]
 pub struct GameSpy3Responder {
     challenges: Challenges,
+    needs_token: bool,
     /// Parts without type and session id.
     parts: Vec<Vec<u8>>,
 }
@@ -124,6 +136,7 @@ impl GameSpy3Responder {
                 purpose: PURPOSE,
                 is_port_bound: config.is_port_bound,
             },
+            needs_token: config.needs_token,
             parts: parts.finish(),
         }
     }
@@ -247,6 +260,13 @@ impl Responder for GameSpy3Responder {
             }) if self.challenges.accepts(token, from, epoch) => {
                 self.write(session, 0, out);
                 Verdict::Reply { verified: true }
+            }
+            Ok(Request::Query {
+                session,
+                token: None,
+            }) if !self.needs_token => {
+                self.write(session, 0, out);
+                Verdict::Reply { verified: false }
             }
             Ok(Request::Query { .. }) => Verdict::Drop("token"),
         }
@@ -385,6 +405,32 @@ mod tests {
                 .contains(&(b"mapname", b"Owner 1,p1073741825 b"))
         );
         assert!(!reply.pairs.iter().any(|(key, _)| key.starts_with(b"p1")));
+    }
+
+    #[test]
+    fn queries_without_a_token_are_served_on_request() {
+        let keys = Keys::new([7; 16]);
+        let config = GameSpy3Config {
+            needs_token: false,
+            ..GameSpy3Config::default()
+        };
+        let responder = GameSpy3Responder::new(&status(400, 200), &keys, &config);
+        let from = "192.0.2.7:50000".parse().unwrap();
+        let request = b"\xFE\xFD\0HAIL\xFF\xFF\xFF\x01";
+        let mut parts = alloc::vec![Vec::new()];
+        let verdict = responder.answer(from, Epoch(1), request, &mut parts[0]);
+        assert_eq!(verdict, Verdict::Reply { verified: false });
+        let mut part = Vec::new();
+        while responder.continuation(request, parts.len(), &mut part) {
+            parts.push(core::mem::take(&mut part));
+        }
+        assert!(parts.len() <= MAX_PARTS);
+        assert!(parts.iter().map(Vec::len).sum::<usize>() <= 1_018 * request.len());
+        let wrong = b"\xFE\xFD\0HAIL\0\0\0\x01\xFF\xFF\xFF\x01";
+        assert_eq!(
+            responder.answer(from, Epoch(1), wrong, &mut Vec::new()),
+            Verdict::Drop("token")
+        );
     }
 
     #[test]
