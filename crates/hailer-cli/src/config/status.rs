@@ -1,7 +1,9 @@
 //! The status of a server as users write it, in a file or with flags.
 
 use super::check::Checker;
-use super::reader::{FromShort, FromText, IntegerBetween, Ordered, Parsed, TextOr, TextOrNumber};
+use super::reader::{
+    FromShort, FromText, IntegerBetween, Ordered, Parsed, TextOr, TextOrNumber, Time,
+};
 use hailer::proto::minecraft_query;
 use hailer::proto::model::{Address, Extra, Rule, colored, uuid_from_text};
 use hailer::{Player, Status, Text};
@@ -26,6 +28,9 @@ pub(crate) struct StatusConfig {
     pub(crate) plugins: Vec<TextOr<Plugin>>,
     pub(crate) online: Option<PlayerCount>,
     pub(crate) max_players: Option<PlayerCount>,
+    pub(crate) bots: Option<PlayerCount>,
+    pub(crate) password: Option<bool>,
+    pub(crate) anti_cheat: Option<bool>,
     pub(crate) players: Vec<Spanned<TextOr<Member>>>,
     pub(crate) rules: Ordered<TextOrNumber>,
     pub(crate) host: Option<String>,
@@ -67,6 +72,11 @@ impl FromShort for Plugin {
 pub(crate) struct Member {
     name: Parsed<PlayerName>,
     uuid: Option<Parsed<Uuid>>,
+    score: Option<i64>,
+    team: Option<String>,
+    /// Time since the player joined.
+    time: Option<Parsed<Time<0>>>,
+    latency: Option<Parsed<Time<0>>>,
 }
 
 impl FromShort for Member {
@@ -74,7 +84,14 @@ impl FromShort for Member {
 
     fn from_short(text: &str) -> Result<Self, String> {
         let name = Parsed(PlayerName::from_text(text)?);
-        Ok(Self { name, uuid: None })
+        Ok(Self {
+            name,
+            uuid: None,
+            score: None,
+            team: None,
+            time: None,
+            latency: None,
+        })
     }
 }
 
@@ -125,6 +142,8 @@ impl StatusConfig {
             mode: self.mode.as_deref().map(Into::into),
             map: self.map.as_deref().map(Into::into),
             version: self.version.as_deref().map(Into::into),
+            has_password: self.password,
+            has_anti_cheat: self.anti_cheat,
             ..Status::default()
         };
         let software = self.software.clone();
@@ -150,7 +169,7 @@ impl StatusConfig {
         let mut uuids = BTreeSet::new();
         let mut players = Vec::new();
         for member in &self.players {
-            let TextOr(Member { name, uuid }) = member.get_ref();
+            let TextOr(Member { name, uuid, .. }) = member.get_ref();
             let uuid = uuid.as_ref().map(|Parsed(Uuid(uuid))| *uuid);
             if uuid.is_some_and(|uuid| !uuids.insert(uuid)) {
                 let text = format!(
@@ -160,14 +179,21 @@ impl StatusConfig {
                 checker.warn(&member.span(), text);
                 continue;
             }
-            let name = Text::legacy(name.0.0.as_str());
+            let TextOr(member) = member.get_ref();
+            let time = member.time.as_ref().map(|Parsed(Time(time))| time);
+            let latency = member.latency.as_ref().map(|Parsed(Time(time))| time);
             players.push(Player {
                 uuid,
-                ..Player::named(name)
+                score: member.score,
+                team: member.team.as_deref().map(Into::into),
+                time_s: time.map(|time| time.as_secs_f32()),
+                latency_ms: latency.and_then(|time| i32::try_from(time.as_millis()).ok()),
+                ..Player::named(Text::legacy(name.0.0.as_str()))
             });
         }
         let listed = i64::try_from(players.len()).unwrap_or(i64::MAX);
         status.players.online = Some(self.online.map_or(listed, |IntegerBetween(online)| online));
+        status.players.bots = self.bots.map(|IntegerBetween(bots)| bots);
         status.players.max = Some(self.max_players.map_or(20, |IntegerBetween(max)| max));
         status.players.set_list(players);
         status

@@ -176,6 +176,28 @@ fn the_schema_accepts_the_example_and_lists_every_key() {
 }
 
 #[test]
+fn a_fixed_status_has_bots_a_password_and_players_with_scores() {
+    let text = r#"
+        [[server]]
+        status.online = 9
+        status.bots = 2
+        status.password = true
+        status.anti-cheat = false
+        status.players = [{ name = "A", score = -3, team = "red", time = "1min", latency = "40ms" }]
+    "#;
+    let (config, _) = read_text(text).unwrap();
+    let status = config.servers[0].source.fixed();
+    assert_eq!(status.players.bots, Some(2));
+    assert_eq!(status.has_password, Some(true));
+    assert_eq!(status.has_anti_cheat, Some(false));
+    let player = &status.players.list[0];
+    assert_eq!(player.score, Some(-3));
+    assert_eq!(player.team.as_deref(), Some("red"));
+    assert_eq!(player.time_s, Some(60.0));
+    assert_eq!(player.latency_ms, Some(40));
+}
+
+#[test]
 fn every_key_has_its_effect() {
     let folder = folder();
     let text = r#"
