@@ -7,7 +7,9 @@ mod clients;
 #[path = "check/faulty.rs"]
 mod faulty;
 
-use hailer::check::{self, CheckConfig, Finding, MemoryServer, MemoryWire, Outcome, Suite};
+use hailer::check::{
+    self, CheckConfig, Finding, MemoryServer, MemoryWire, Outcome, Severity, Suite,
+};
 use hailer::proto::{Keys, Options, Protocol, Status, Text, registry};
 use hailer_testkit::statuses;
 use std::collections::{BTreeMap, BTreeSet};
@@ -406,6 +408,7 @@ fn every_known_deviation_is_found() {
                 ("minecraft-query/3.1", "port-as-text"),
                 ("minecraft-query/3.2", "spaced-key"),
                 ("minecraft-query/3.3", "basic-for-full"),
+                ("minecraft-query/4.2", "count-not-list"),
                 ("minecraft-query/5.2", "fails"),
                 ("minecraft-query/5.8", "token-zero"),
                 ("minecraft-query/5.9", "token-lives-long"),
@@ -427,6 +430,14 @@ fn every_known_deviation_is_found() {
             &[
                 ("onequery/4.3", "negative-offset-unanswered"),
                 ("onequery/7.2", "over-1400"),
+                ("onequery/7.3", "fails"),
+            ],
+        ),
+        (
+            "OneQuery 2.0 that has just joined a network",
+            &[
+                ("onequery/4.3", "negative-offset-unanswered"),
+                ("onequery/4.6", "counts-differ"),
                 ("onequery/7.3", "fails"),
             ],
         ),
@@ -552,5 +563,40 @@ fn requirements_are_well_formed() {
             });
             assert!(has_section, "{id}: {} does not exist", requirement.section);
         }
+        let protocol = registry::find(suite.protocol).unwrap();
+        for mild in suite.mild {
+            let mut known = protocol.info().deviations.iter();
+            let is_known = known.any(|known| known.name == mild.name);
+            assert!(is_known, "{}: no deviation {}", suite.protocol, mild.name);
+            let is_sentence = mild.effect.starts_with(char::is_uppercase);
+            assert!(
+                is_sentence && !mild.effect.ends_with('.'),
+                "{}",
+                mild.effect
+            );
+        }
     }
+}
+
+/// A harmless deviation does not have the effect of a failure of its requirement.
+#[test]
+fn mild_deviations_have_an_effect_of_their_own() {
+    let suite = suite("minecraft-bedrock");
+    let effect = |name: &str| {
+        let mut mistakes = altered::MISTAKES.iter();
+        let mistake = mistakes.find(|mistake| mistake.name.starts_with(name));
+        let findings = check(suite, &mut mistake.unwrap().wire());
+        let layout = findings
+            .iter()
+            .find(|finding| finding.requirement.id == "minecraft-bedrock/2.1")
+            .unwrap();
+        assert!(matches!(layout.outcome, Outcome::Deviation { .. }));
+        (layout.effect(), layout.requirement)
+    };
+    let ((severity, text), requirement) = effect("Dragonfly: fourteen fields");
+    assert_eq!(severity, Severity::Note);
+    assert_ne!(text, requirement.effect);
+    // One of these is not mild.
+    let (worst, requirement) = effect("Nukkit of 2019");
+    assert_eq!(worst, (requirement.severity, requirement.effect));
 }

@@ -266,11 +266,11 @@ pub(crate) fn finding(
         finding.outcome,
         Outcome::Fail(_) | Outcome::Deviation { .. }
     ) {
+        let (severity, effect) = finding.effect();
         writeln!(
             out,
-            "           {}: {}. See {}",
-            requirement.severity.name(),
-            requirement.effect,
+            "           {}: {effect}. See {}",
+            severity.name(),
             requirement.section
         )?;
     }
@@ -333,7 +333,11 @@ pub(crate) fn json(
     server: &CheckedServer<'_>,
 ) -> anyhow::Result<()> {
     let results = findings.iter().map(|finding| ResultLine {
-        requirement: finding.requirement.into(),
+        requirement: RequirementFields {
+            severity: finding.effect().0.name(),
+            effect: finding.effect().1,
+            ..finding.requirement.into()
+        },
         result: finding.outcome.name(),
         detail: finding.outcome.detail().into(),
         deviations: finding
@@ -495,6 +499,8 @@ pub(crate) fn junit(findings: &[Finding], server: &CheckedServer<'_>) -> String 
     );
     for finding in findings {
         let requirement = finding.requirement;
+        let (severity, effect) = finding.effect();
+        let [severity, effect] = [severity.name(), &xml(effect)];
         let detail = xml(&described(finding));
         let _ = write!(
             out,
@@ -509,9 +515,7 @@ pub(crate) fn junit(findings: &[Finding], server: &CheckedServer<'_>) -> String 
             }
             Outcome::Deviation { .. } => writeln!(
                 out,
-                "><system-out>{detail}. {}: {}. See {}</system-out></testcase>",
-                requirement.severity.name(),
-                xml(requirement.effect),
+                "><system-out>{detail}. {severity}: {effect}. See {}</system-out></testcase>",
                 requirement.section
             ),
             Outcome::NotApplicable(_) => {
@@ -519,9 +523,7 @@ pub(crate) fn junit(findings: &[Finding], server: &CheckedServer<'_>) -> String 
             }
             Outcome::Fail(_) => writeln!(
                 out,
-                "><failure type=\"{}\" message=\"{detail}\">{}. See {}</failure></testcase>",
-                requirement.severity.name(),
-                xml(requirement.effect),
+                "><failure type=\"{severity}\" message=\"{detail}\">{effect}. See {}</failure></testcase>",
                 requirement.section
             ),
         };
@@ -557,7 +559,7 @@ pub(crate) fn github(out: &mut impl Write, findings: &[Finding]) -> std::io::Res
                 "{}: {}. {}. See {}",
                 requirement.title,
                 described(finding),
-                requirement.effect,
+                finding.effect().1,
                 requirement.section
             ))
         )?;

@@ -4,8 +4,8 @@ use super::behavior::{BOUND_TO_ADDRESS, LONG_LIFETIME, RATE_LIMIT};
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
 use super::probe::found;
 use super::{
-    Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, deviates, fail,
-    load, not_applicable, pass,
+    Cost, MildDeviation, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict,
+    deviates, fail, load, not_applicable, pass,
 };
 use hailer_proto::a2s::SPLIT;
 use hailer_proto::a2s::deviation as known;
@@ -44,6 +44,28 @@ pub(super) static SUITE: Suite = Suite {
     // A common limit is 3 requests per second, averaged over 30 s; some servers allow one.
     interval: Duration::from_millis(1_050),
     never_sent: "More than one request per second without --load, because servers stop answering the sender until its average falls.",
+    mild: &[
+        MildDeviation {
+            name: "control-bytes",
+            severity: Severity::Note,
+            effect: "The server sorts to the top of lists, or its name shows boxes",
+        },
+        MildDeviation {
+            name: "no-edf",
+            severity: Severity::Note,
+            effect: "Clients do not learn the port of the game",
+        },
+        MildDeviation {
+            name: "app-id-zero",
+            severity: Severity::Note,
+            effect: "Clients that read only the short id do not know the game",
+        },
+        MildDeviation {
+            name: "odd-type",
+            severity: Severity::Note,
+            effect: "Clients show an unknown operating system or kind of server",
+        },
+    ],
     requirements: &[
         Requirement {
             id: "a2s/1.1",

@@ -3,8 +3,8 @@
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
 use super::probe::found;
 use super::{
-    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load,
-    not_applicable, pass,
+    Cost, MildDeviation, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail,
+    load, not_applicable, pass,
 };
 use hailer_proto::minecraft_bedrock::deviation as known;
 use hailer_proto::minecraft_bedrock::message::{Advertisement, Pong};
@@ -26,6 +26,28 @@ pub(super) static SUITE: Suite = Suite {
     interval: Duration::from_millis(300),
     never_sent: "Pings below 33 bytes, unknown ids below 80 and short queries, because RakLib, go-raknet and old Nukkit block their senders \
                  for up to 600 s, and pings with another magic, because they end servers with jsp-raknet.",
+    mild: &[
+        MildDeviation {
+            name: "extra-fields",
+            severity: Severity::Note,
+            effect: "Clients that require exactly twelve fields reject the pong",
+        },
+        MildDeviation {
+            name: "no-final-separator",
+            severity: Severity::Note,
+            effect: "Clients that count semicolons miss the last field",
+        },
+        MildDeviation {
+            name: "empty-version",
+            severity: Severity::Warning,
+            effect: "Clients show no version",
+        },
+        MildDeviation {
+            name: "guid-not-a-number",
+            severity: Severity::Warning,
+            effect: "Clients that read the guid as a number reject the pong",
+        },
+    ],
     requirements: &[
         Requirement {
             id: "minecraft-bedrock/1.1",

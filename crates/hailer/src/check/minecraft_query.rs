@@ -72,6 +72,7 @@ pub(super) static SUITE: Suite = Suite {
     interval: Duration::from_millis(100),
     never_sent: "Malformed requests to servers for Bedrock clients, because Nukkit blocks the sender of a request below 7 bytes for 600 s, \
                  and to proxies of the family of BungeeCord, because one stray datagram ends the query service of a fork.",
+    mild: &[],
     requirements: &[
         Requirement {
             id: "minecraft-query/1.1",
@@ -212,7 +213,7 @@ pub(super) static SUITE: Suite = Suite {
             title: "The list has as many names as the count says",
             section: "spec/minecraft-query.md#3.3",
             severity: Severity::Note,
-            effect: "Lists of players are incomplete",
+            effect: "Lists of players are incomplete, or hold names that are not players",
             deviations: &[&COUNT_NOT_LIST],
             cost: Cost::Low,
             probe: count_is_list,
@@ -420,6 +421,8 @@ const STAT: [u8; 3] = [0xFE, 0xFD, 0];
 /// The longest handshake reply without a mangled id.
 const MAX_HANDSHAKE_REPLY: usize = 17;
 const MAX_PACKET: usize = 1_400;
+/// Padding of a full stat for servers whose tokens are raw bytes.
+const RAW_PADDING: usize = 8;
 
 /// A token as the server sent it, in the four bytes of a stat.
 #[derive(Clone, Copy, PartialEq)]
@@ -466,7 +469,10 @@ fn token(p: &mut Probe<'_>, socket: SocketId, id: [u8; 4]) -> Result<StatToken, 
             bytes: number.to_be_bytes(),
             padding: 4,
         }),
-        Ok(Some(Parsed::Raw(bytes))) => Ok(StatToken { bytes, padding: 8 }),
+        Ok(Some(Parsed::Raw(bytes))) => Ok(StatToken {
+            bytes,
+            padding: RAW_PADDING,
+        }),
         Ok(None) => fail("the handshake reply has another session id"),
         Err(error) => fail(format!("handshake reply: {error}")),
     }
@@ -879,7 +885,11 @@ fn positive_token(p: &mut Probe<'_>) -> Verdict {
     let mut numbers = Vec::new();
     // Of eight random numbers, all are positive in 1 of 256 cases.
     for _ in 0..8 {
-        numbers.push(verified(p)?.2.number());
+        let token = verified(p)?.2;
+        if token.padding == RAW_PADDING {
+            return not_applicable("the tokens are raw bytes, without a sign");
+        }
+        numbers.push(token.number());
     }
     let text = format!("tokens {numbers:?}");
     if numbers.contains(&0) {

@@ -4,8 +4,8 @@ use super::behavior::RATE_LIMIT;
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, SeenConnection, VALID};
 use super::probe::{baseline, found};
 use super::{
-    Cost, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, deviates, fail, load,
-    not_applicable, pass,
+    Cost, MildDeviation, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, deviates,
+    fail, load, not_applicable, pass,
 };
 use hailer_proto::Deviation;
 use hailer_proto::minecraft_status::deviation as known;
@@ -50,6 +50,18 @@ pub(super) static SUITE: Suite = Suite {
     // BungeeCord closes the fourth connection of an address within 4 s.
     interval: Duration::from_millis(1_500),
     never_sent: "Login packets, because servers log or block clients that fail to join.",
+    mild: &[
+        MildDeviation {
+            name: "favicon-other",
+            severity: Severity::Note,
+            effect: "The server has no icon in the list",
+        },
+        MildDeviation {
+            name: "formatted-motd",
+            severity: Severity::Note,
+            effect: "Clients of the beta show a part of the MOTD as the number of players",
+        },
+    ],
     requirements: &[
         Requirement {
             id: "minecraft-status/1.1",

@@ -45,6 +45,8 @@ pub struct Suite {
     pub never_sent: &'static str,
     /// All requirements, by number. The first is the one that all others build on.
     pub requirements: &'static [Requirement],
+    /// Deviations that do less harm than a failure of their requirement.
+    pub mild: &'static [MildDeviation],
     /// How clients of the protocol are tested, if they can be.
     pub client: Option<&'static client::ClientSuite>,
 }
@@ -64,6 +66,17 @@ pub static SUITES: &[&Suite] = &[
 pub fn suite(protocol: &dyn Protocol) -> Option<&'static Suite> {
     let id = protocol.info().id;
     SUITES.iter().copied().find(|suite| suite.protocol == id)
+}
+
+/// A deviation with an effect of its own.
+#[derive(Debug)]
+pub struct MildDeviation {
+    /// Name of the deviation.
+    pub name: &'static str,
+    /// Its severity.
+    pub severity: Severity,
+    /// Its practical effect: one sentence without a final stop.
+    pub effect: &'static str,
 }
 
 /// A numbered requirement.
@@ -309,6 +322,31 @@ pub struct Finding {
     pub measured: Vec<Measurement>,
     /// Bytes sent and received, if [`CheckConfig::has_bytes`] is set.
     pub transfers: Vec<Transfer>,
+}
+
+impl Finding {
+    /// Returns the severity and the practical effect: those of the worst deviation if each one found
+    /// has its own, else those of the requirement.
+    pub fn effect(&self) -> (Severity, &'static str) {
+        let suite = SUITES
+            .iter()
+            .find(|suite| self.requirement.is_of(suite.protocol));
+        let mild = suite.map_or(&[][..], |suite| suite.mild);
+        let found = self.outcome.deviations().iter();
+        let own = found.map(|met| mild.iter().find(|mild| mild.name == met.name));
+        let worst = own.reduce(|worst, next| {
+            let (worst, next) = (worst?, next?);
+            Some(if next.severity > worst.severity {
+                next
+            } else {
+                worst
+            })
+        });
+        match worst.flatten() {
+            Some(mild) => (mild.severity, mild.effect),
+            None => (self.requirement.severity, self.requirement.effect),
+        }
+    }
 }
 
 /// A measured number.

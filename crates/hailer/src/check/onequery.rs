@@ -38,6 +38,10 @@ static UNSTABLE_ORDER: Deviation = Deviation {
     name: "unstable-order",
     help: "the same page requested twice has other players",
 };
+static COUNTS_DIFFER: Deviation = Deviation {
+    name: "counts-differ",
+    help: "server info and list have different numbers of players",
+};
 static LITTLE_ENDIAN_UUID: Deviation = Deviation {
     name: "little-endian-uuid",
     help: "UUIDs are not in network order",
@@ -47,6 +51,7 @@ pub(super) static SUITE: Suite = Suite {
     protocol: "onequery",
     interval: Duration::from_millis(120),
     never_sent: "Requests to other servers than the named one, because JSPrismarine, a server for Bedrock clients, crashes on this protocol.",
+    mild: &[],
     requirements: &[
         Requirement {
             id: "onequery/1.1",
@@ -221,6 +226,16 @@ pub(super) static SUITE: Suite = Suite {
             deviations: &[&UNSTABLE_ORDER],
             cost: Cost::Low,
             probe: stable_order,
+        },
+        Requirement {
+            id: "onequery/4.6",
+            title: "Server info and list have the same number of players",
+            section: "spec/onequery.md#12.4",
+            severity: Severity::Warning,
+            effect: "Sites show another number of players than they list, or an empty server",
+            deviations: &[&COUNTS_DIFFER],
+            cost: Cost::Low,
+            probe: same_count,
         },
         Requirement {
             id: "onequery/5.1",
@@ -741,6 +756,36 @@ fn stable_order(p: &mut Probe<'_>) -> Verdict {
         pass(format!("{} players, twice", first.players.len()))
     } else {
         deviates(&UNSTABLE_ORDER, "two pages from 0 differ")
+    }
+}
+
+fn same_count(p: &mut Probe<'_>) -> Verdict {
+    let (socket, token) = verified(p)?;
+    // A player may join between the two requests.
+    for _ in 0..3 {
+        let before = online(p)?;
+        let total = page(p, socket, &token, 0)?.total;
+        if before == total {
+            return pass(format!("{total} in both"));
+        }
+        if online(p)? == before {
+            let text = format!("{before} in the server info, {total} in the list");
+            return deviates(&COUNTS_DIFFER, text);
+        }
+    }
+    not_applicable("players keep joining and leaving")
+}
+
+/// Returns the number of players of the server info.
+fn online(p: &mut Probe<'_>) -> Result<i64, Outcome> {
+    let (_, reply) = answered(p, BASIC)?;
+    let reply = read(&reply)?;
+    if reply.flags.has(Flags::REFUSED) {
+        return not_applicable("the server info needs an auth token");
+    }
+    match reply.info {
+        Some(info) => Ok(info.online.into()),
+        None => fail("a basic reply without server info"),
     }
 }
 

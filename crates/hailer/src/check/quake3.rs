@@ -4,8 +4,8 @@ use super::behavior::FRAGMENTED;
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
 use super::probe::baseline;
 use super::{
-    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load,
-    not_applicable, pass,
+    Cost, MildDeviation, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail,
+    load, not_applicable, pass,
 };
 use hailer_proto::Deviation;
 use hailer_proto::quake3::deviation as known;
@@ -43,6 +43,28 @@ pub(super) static SUITE: Suite = Suite {
     // ioquake3 answers a burst of 10 requests, then one per second. DarkPlaces answers one per second.
     interval: Duration::from_millis(1_100),
     never_sent: "Commands such as rcon and connect, because servers block their senders, and challenges above 128 characters, which old engines do not check.",
+    mild: &[
+        MildDeviation {
+            name: "no-line-feed",
+            severity: Severity::Note,
+            effect: "Clients that read whole lines miss the last player",
+        },
+        MildDeviation {
+            name: "empty-line",
+            severity: Severity::Note,
+            effect: "Clients that count lines show a player too many",
+        },
+        MildDeviation {
+            name: "duplicate-key",
+            severity: Severity::Note,
+            effect: "Clients show one or the other of two values",
+        },
+        MildDeviation {
+            name: "no-value",
+            severity: Severity::Note,
+            effect: "Clients that read pairs reject the last setting",
+        },
+    ],
     requirements: &[
         Requirement {
             id: "quake3/1.1",

@@ -34,6 +34,7 @@ pub(super) static SUITE: Suite = Suite {
     protocol: "ugp",
     interval: Duration::from_millis(150),
     never_sent: "Requests for players and teams together, because the order of their flags is disputed.",
+    mild: &[],
     requirements: &[
         Requirement {
             id: "ugp/1.1",

@@ -126,6 +126,10 @@ impl Minecraft {
             TokenKind::Positive => (self.random.next() % 16_777_215 + 1) as i32,
             TokenKind::Signed => self.random.next() as i32 | i32::MIN,
             TokenKind::OfAddress | TokenKind::Raw => match from.ip() {
+                // The sign of raw bytes means nothing.
+                IpAddr::V4(ip) if self.token == TokenKind::Raw => {
+                    u32::from(ip).wrapping_mul(0x9E37_79B9) as i32 | i32::MIN
+                }
                 IpAddr::V4(ip) => (u32::from(ip).wrapping_mul(0x9E37_79B9) >> 1) as i32,
                 IpAddr::V6(_) => 77,
             },
@@ -452,6 +456,8 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
                 game_type_key: "game type",
                 motd: b"Invented S\xE9rver",
                 port: |port| [port.to_string().as_bytes(), &[0]].concat(),
+                // The last name is not a player.
+                names: &[b"Ann", b"Ben", b"Invented"],
                 ..Minecraft::default()
             },
         ),
@@ -481,6 +487,8 @@ pub(crate) struct OneQuery {
     pub(crate) needs_token: bool,
     /// Whether only players are refused so, and version 1 has empty lists.
     pub(crate) hides_players: bool,
+    /// Number of players in the server info.
+    pub(crate) shown_players: u32,
     /// Length of the MOTD.
     pub(crate) motd: usize,
     /// Whether the name of a player does not fit a page.
@@ -501,6 +509,7 @@ impl Default for OneQuery {
             has_hyquery_layout: false,
             needs_token: false,
             hides_players: false,
+            shown_players: PLAYERS,
             motd: 20,
             has_long_name: false,
             is_little_endian: false,
@@ -539,7 +548,7 @@ impl OneQuery {
         let mut out = Vec::new();
         Self::text(&mut out, b"Invented");
         Self::text(&mut out, &vec![b'm'; self.motd]);
-        out.extend(PLAYERS.to_le_bytes());
+        out.extend(self.shown_players.to_le_bytes());
         out.extend(200_u32.to_le_bytes());
         Self::text(&mut out, b"1.0");
         out.extend(3_u32.to_le_bytes());
@@ -705,6 +714,13 @@ pub(crate) fn onequery() -> Vec<(&'static str, OneQuery)> {
             "OneQuery 2.0 with a long MOTD",
             OneQuery {
                 motd: 3_000,
+                ..reference
+            },
+        ),
+        (
+            "OneQuery 2.0 that has just joined a network",
+            OneQuery {
+                shown_players: 0,
                 ..reference
             },
         ),
