@@ -361,11 +361,20 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Detecte
 }
 
 /// Returns the answer whose protocol is polled: the most complete one of a datagram protocol, which
-/// costs least, or else of any protocol.
+/// costs least, or else of any protocol. A datagram protocol without the name or the number of
+/// players does not count if another one has them, such as the old query of OpenTTD.
 pub(in crate::command) fn best(answers: &[Answer]) -> Option<&Answer> {
-    let is_datagram =
-        |answer: &&Answer| answer.transcript.protocol.transport == Transport::Datagram;
-    answers.iter().find(is_datagram).or(answers.first())
+    let first = answers.first()?;
+    let shows = |answer: &Answer| {
+        let status = &answer.status;
+        [status.title().is_some(), status.players.online.is_some()]
+    };
+    let is_cheap = |answer: &&Answer| {
+        let is_datagram = answer.transcript.protocol.transport == Transport::Datagram;
+        let mut pairs = shows(answer).into_iter().zip(shows(first));
+        is_datagram && pairs.all(|(shown, needed)| shown || !needed)
+    };
+    answers.iter().find(is_cheap).or(Some(first))
 }
 
 #[cfg(test)]
@@ -483,5 +492,14 @@ mod tests {
         );
         assert_eq!(chosen(&["minecraft-status"]), Some("minecraft-status"));
         assert_eq!(chosen(&[]), None);
+
+        let mut answers = ["openttd", "openttd-udp"].map(answer);
+        answers[0].status.players.online = Some(0);
+        let polled = best(&answers).map(|answer| answer.transcript.protocol.id);
+        assert_eq!(
+            polled,
+            Some("openttd"),
+            "the other one has no number of players"
+        );
     }
 }
