@@ -580,7 +580,7 @@ fn requirements_are_well_formed() {
 
 /// A harmless deviation does not have the effect of a failure of its requirement.
 #[test]
-fn mild_deviations_have_an_effect_of_their_own() {
+fn mild_deviations_have_separate_effects() {
     let suite = suite("minecraft-bedrock");
     let effect = |name: &str| {
         let mut mistakes = altered::MISTAKES.iter();

@@ -52,6 +52,21 @@ pub(super) static SUITE: Suite = Suite {
     never_sent: "Login packets, because servers log or block clients that fail to join.",
     mild: &[
         MildDeviation {
+            name: "uuid-odd",
+            severity: Severity::Note,
+            effect: "Clients that require UUIDs reject the list of players",
+        },
+        MildDeviation {
+            name: "protocol-127",
+            severity: Severity::Note,
+            effect: "Old clients show the server as outdated",
+        },
+        MildDeviation {
+            name: "legacy-neg",
+            severity: Severity::Note,
+            effect: "Old clients show -1 players",
+        },
+        MildDeviation {
             name: "favicon-other",
             severity: Severity::Note,
             effect: "The server has no icon in the list",
@@ -487,15 +502,16 @@ fn legacy(p: &mut Probe<'_>, request: &[u8]) -> Verdict {
     let mut notes = Notes::default();
     let parsed = LegacyReply::read(&mut Reader::new(&bytes, &mut notes));
     match parsed {
-        Ok(LegacyReply::Listing(listing)) => found(
-            notes.met().collect(),
-            format!(
+        Ok(LegacyReply::Listing(listing)) => {
+            let count = |count: Option<i64>| count.map_or("?".into(), |count| count.to_string());
+            let text = format!(
                 "{:?}, {} of {} players",
                 listing.motd,
-                listing.online.unwrap_or_default(),
-                listing.max.unwrap_or_default()
-            ),
-        ),
+                count(listing.online),
+                count(listing.max)
+            );
+            found(notes.met().collect(), text)
+        }
         Ok(LegacyReply::Kick(text)) => fail(format!("a kick: {text:?}")),
         Err(error) => fail(error.to_string()),
     }

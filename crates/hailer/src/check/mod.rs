@@ -68,7 +68,7 @@ pub fn suite(protocol: &dyn Protocol) -> Option<&'static Suite> {
     SUITES.iter().copied().find(|suite| suite.protocol == id)
 }
 
-/// A deviation with an effect of its own.
+/// A deviation whose effect is milder than that of a failure.
 #[derive(Debug)]
 pub struct MildDeviation {
     /// Name of the deviation.
