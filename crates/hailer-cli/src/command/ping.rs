@@ -8,8 +8,11 @@ use hailer::{Answer, Client, Error, Target, Transcript, catalog};
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::time::MissedTickBehavior;
+
+/// Retries of a ping while no server has replied without one.
+const RETRIES: u32 = 3;
 
 /// One result as a line of JSON.
 #[derive(Serialize)]
@@ -60,8 +63,11 @@ struct Tally {
 }
 
 async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Result<()> {
-    // A lost datagram is a result here, so there are no retries.
+    // A lost datagram is a result here, so there are no retries. But some servers reply only to a
+    // later form of the request, such as Teeworlds 0.7: until a reply without a retry, there are.
     let client = Client::new(args.query_args.config(0, None));
+    let patient = Client::new(args.query_args.config(RETRIES, None));
+    let mut needs_retry = true;
     let mut out = anstream::stdout();
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     let mut pace = tokio::time::interval(args.interval);
@@ -72,12 +78,15 @@ async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Res
             _ = &mut interrupted => break,
             _ = pace.tick() => {}
         }
+        let client = if needs_retry { &patient } else { &client };
+        let started = Instant::now();
         let end = tokio::select! {
             _ = &mut interrupted => break,
             end = client.ping(&target) => end,
         };
         tally.sent += 1;
         if let Ok(answer) = &end {
+            needs_retry &= started.elapsed() >= args.query_args.timeout;
             target = resolved(target, &answer.transcript);
             tally.times.push(ms(answer.latency));
         }
