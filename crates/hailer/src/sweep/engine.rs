@@ -226,7 +226,7 @@ impl SweepEngine {
             && !self.is_drained
             && self.rate_limits.is_ready(now)
         {
-            if self.flight.len() >= self.window.size() + self.flight.waiting() {
+            if self.flight.in_window() >= self.window.size() {
                 self.window.limits();
                 break;
             }
@@ -662,6 +662,7 @@ impl SweepEngine {
             }
         };
         self.memory += self.drivers[place as usize].as_ref().map_or(0, memory_of);
+        self.flight.set_overdue(id, false);
         self.flight.slot_mut(id).set_answered(place);
     }
 
@@ -749,11 +750,8 @@ impl SweepEngine {
             }
         }
         self.delays.adapt(now);
-        self.window.adapt(
-            now,
-            self.flight.len() - self.flight.waiting(),
-            self.delays.wait(),
-        );
+        self.window
+            .adapt(now, self.flight.in_window(), self.delays.wait());
     }
 
     /// Handles a timeout of a server that has not replied.
@@ -781,6 +779,7 @@ impl SweepEngine {
             );
         } else {
             slot.resends += 1;
+            self.flight.set_overdue(id, true);
         }
         self.counts.datagrams_resent += 1;
         self.counts.resent_after_overflow += u64::from(is_our_fault);
@@ -983,10 +982,9 @@ impl SweepEngine {
     /// probe may start, or after about `horizon` if nothing is due before.
     pub fn next_due(&mut self, now: Duration, horizon: Duration) -> Duration {
         let due = self.flight.next_due(horizon);
-        let (all, waiting) = (self.flight.len(), self.flight.waiting());
-        let has_room = all < self.window.size() + waiting
-            && waiting < MAX_WAITING
-            && all < self.config.max_in_flight;
+        let has_room = self.flight.in_window() < self.window.size()
+            && self.flight.waiting() < MAX_WAITING
+            && self.flight.len() < self.config.max_in_flight;
         if self.is_drained || !has_room {
             return due;
         }

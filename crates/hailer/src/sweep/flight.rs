@@ -57,6 +57,7 @@ const FREE: u8 = 8;
 /// Two bits.
 const FORGIVEN: u8 = 16;
 const STREAM: u8 = 64;
+const OVERDUE: u8 = 128;
 const MAX_FORGIVEN: u8 = 3;
 
 impl Slot {
@@ -108,6 +109,7 @@ pub(super) struct ProbeTable {
     cursor: u64,
     length: usize,
     waiting: usize,
+    overdue: usize,
     seed: u64,
 }
 
@@ -126,6 +128,7 @@ impl ProbeTable {
             cursor: 0,
             length: 0,
             waiting: 0,
+            overdue: 0,
             seed,
         }
     }
@@ -138,6 +141,12 @@ impl ProbeTable {
     /// Returns the number of probes that wait for a rate limit.
     pub(super) fn waiting(&self) -> usize {
         self.waiting
+    }
+
+    /// Returns the number of probes that count toward the window: those that wait for a rate limit
+    /// have not started, and those that are overdue hardly cause traffic.
+    pub(super) fn in_window(&self) -> usize {
+        self.length - self.waiting - self.overdue
     }
 
     pub(super) fn slot(&self, id: Id) -> &Slot {
@@ -238,6 +247,16 @@ impl ProbeTable {
             slot.flags |= WAITING;
             self.waiting += 1;
         }
+        self.set_overdue(id, false);
+    }
+
+    /// Records whether a server has not replied, or its connection not opened, in the time that
+    /// nearly all others took.
+    pub(super) fn set_overdue(&mut self, id: Id, is_overdue: bool) {
+        let slot = &mut self.slots[id as usize];
+        self.overdue -= usize::from(slot.flags & OVERDUE != 0);
+        self.overdue += usize::from(is_overdue);
+        slot.flags = slot.flags & !OVERDUE | if is_overdue { OVERDUE } else { 0 };
     }
 
     /// Removes a probe.
@@ -256,6 +275,7 @@ impl ProbeTable {
         }
         self.length -= 1;
         self.waiting -= usize::from(slot.flags & WAITING != 0);
+        self.overdue -= usize::from(slot.flags & OVERDUE != 0);
         slot.flags = FREE;
         slot.after = self.free;
         self.free = id;

@@ -21,9 +21,6 @@ use std::time::Duration;
 const CONNECT_BYTES: usize = 0;
 /// Room for a request. Most are shorter.
 const REQUEST_BYTES: usize = 64;
-/// Longest time to wait for a connection, in timeouts. The system repeats its first packet after one
-/// second.
-const CONNECT_TIMEOUTS: u32 = 2;
 /// Largest number of tries to open a connection while the system lacks resources.
 const MAX_CONNECT_RETRIES: u8 = 200;
 /// Wait of a probe until a connection is free.
@@ -116,7 +113,8 @@ impl SweepEngine {
         self.connections.count += 1;
         let address = self.flight.address(id);
         self.rate_limits.spend(address.ip(), CONNECT_BYTES);
-        self.flight.wake_at(id, now + self.connect_timeout());
+        let wait = self.delays.wait().min(self.connect_timeout());
+        self.flight.wake_at(id, now + wait);
         self.connections
             .orders
             .push(ConnectionOrder::Connect { id, address });
@@ -132,12 +130,19 @@ impl SweepEngine {
         must_wait
     }
 
+    /// Returns how long to wait for a connection: the timeout, after which the system has repeated
+    /// its first packet (by default both are one second), and then as long as for any other reply.
     fn connect_timeout(&self) -> Duration {
-        let tries = CONNECT_TIMEOUTS.min(self.limits.retries + 1);
-        (self.limits.timeout * tries).min(self.limits.deadline)
+        let repeated = if self.limits.retries == 0 {
+            Duration::ZERO
+        } else {
+            self.delays.wait()
+        };
+        (self.limits.timeout + repeated).min(self.limits.deadline)
     }
 
-    /// Handles a timeout of a probe that is not connected.
+    /// Handles a timeout of a probe that is not connected. Nearly all of these servers are down, and
+    /// those that keep the window busy would slow down the others.
     pub(super) fn connect_timed_out(&mut self, now: Duration, id: Id, sink: &mut dyn Sink) {
         let took = self.took(now, id);
         let left = self.connect_timeout().saturating_sub(took);
@@ -150,6 +155,7 @@ impl SweepEngine {
                 sink,
             );
         }
+        self.flight.set_overdue(id, true);
         self.flight.wake_at(id, now + left);
     }
 
