@@ -372,19 +372,14 @@ impl SweepEngine {
     }
 
     /// Returns how long to wait for a reply to a datagram sent now. The last try waits twice as
-    /// long as the others, and at least until the full timeout since the first datagram, so that
-    /// unusually slow servers still count.
+    /// long as the others.
     fn wait(&self, now: Duration, id: Id) -> Duration {
         let is_last =
             u32::from(self.flight.slot(id).resends) >= self.delays.retries(self.limits.retries);
-        let (usual, took) = (self.delays.wait(), self.took(now, id));
-        let wait = if is_last {
-            (usual * 2).max(self.limits.timeout.saturating_sub(took))
-        } else {
-            usual
-        };
+        let usual = self.delays.wait();
+        let wait = if is_last { usual * 2 } else { usual };
         wait.min(self.limits.timeout)
-            .min(self.limits.deadline.saturating_sub(took))
+            .min(self.limits.deadline.saturating_sub(self.took(now, id)))
     }
 
     /// Returns how long a query has taken so far, in whole milliseconds.
@@ -764,10 +759,10 @@ impl SweepEngine {
             // Neither the retry nor the time since it counts.
             slot.began = slot.began.wrapping_add((now - sent).as_millis() as u32);
         } else if took >= self.limits.deadline || u32::from(slot.resends) >= retries {
-            // Only now is it known that this was the last try. Wait for the rest of the full
-            // timeout.
+            // Wait for the rest of the full timeout, since unusually slow servers still count.
             let left = self.limits.timeout.saturating_sub(took);
             if left > TICK {
+                self.flight.set_overdue(id, true);
                 return self.flight.wake_at(id, now + left);
             }
             return self.end(
@@ -779,8 +774,8 @@ impl SweepEngine {
             );
         } else {
             slot.resends += 1;
-            self.flight.set_overdue(id, true);
         }
+        self.flight.set_overdue(id, false);
         self.counts.datagrams_resent += 1;
         self.counts.resent_after_overflow += u64::from(is_our_fault);
         self.rate_limits.owe(self.flight.address(id).ip(), now);

@@ -409,6 +409,33 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    #[test]
+    fn waiting_and_overdue_probes_do_not_count_toward_the_window() {
+        let mut flight = ProbeTable::new(7);
+        let ids = [1, 2, 3].map(|port| {
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            flight.insert(address, 0, 0, ms(0), ms(0))
+        });
+        assert_eq!((flight.len(), flight.in_window()), (3, 0));
+        ids.iter().for_each(|id| flight.set_sent(*id));
+        assert_eq!(flight.in_window(), 3);
+        for _ in 0..2 {
+            flight.set_overdue(ids[0], true);
+            flight.set_overdue(ids[1], true);
+        }
+        assert_eq!(flight.in_window(), 1);
+        flight.set_overdue(ids[0], false);
+        assert_eq!(flight.in_window(), 2);
+        // One that is overdue waits again, another one ends.
+        flight.set_waiting(ids[1]);
+        flight.set_overdue(ids[2], true);
+        flight.remove(ids[2]);
+        assert_eq!(
+            (flight.len(), flight.waiting(), flight.in_window()),
+            (2, 1, 1)
+        );
+    }
+
     proptest! {
         /// Compares with a plain map: every probe is found by its address and wakes once, never
         /// early and at most one tick late.

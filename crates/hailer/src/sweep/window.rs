@@ -3,7 +3,8 @@
 //! Both follow the measured delays and losses. A small window makes a sweep slow; a large one loses
 //! replies in queues, above all in our own receive queue. So the window grows while it limits the
 //! sweep, and shrinks when a queue fills: the receive or send queue is full, the mean delay rises,
-//! or servers known to be alive stop replying more often than usual.
+//! or servers known to be alive stop replying more often than usual. Probes that are overdue do not
+//! count: most of their servers are down, and waiting for them costs nothing.
 //!
 //! Limits: 256 probes at least, [`max_in_flight`](super::SweepConfig::max_in_flight) at most; from
 //! 200 ms to the timeout between tries.
