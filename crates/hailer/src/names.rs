@@ -102,7 +102,7 @@ impl NameResolver {
             })
     }
 
-    /// Looks up SRV records. The resolver does not find those of an alias (CNAME).
+    /// Looks up SRV records. The resolver finds no records behind an alias (CNAME).
     async fn service_records(&self, name: String) -> Option<Lookup> {
         let resolver = self.resolver()?;
         match resolver.lookup(&*name, RecordType::SRV).await {

@@ -222,7 +222,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn long_values_continue_below_their_first_word() {
+    fn long_values_wrap_with_an_indent() {
         let wrapped = |text| wrapped_to(text, 4, 10);
         assert_eq!(wrapped("ten signs."), "ten signs.");
         assert_eq!(

@@ -56,12 +56,9 @@ pub(crate) fn answer(
         match (&address.host, port) {
             (None, None) => {}
             (None, Some(port)) => row("Game port", &port)?,
-            (Some(host), None) => row("Calls itself", &line(host, LINE_WIDTH))?,
+            (Some(host), None) => row("Own address", &line(host, LINE_WIDTH))?,
             (Some(host), Some(port)) => {
-                row(
-                    "Calls itself",
-                    &format!("{}:{port}", line(host, LINE_WIDTH)),
-                )?;
+                row("Own address", &format!("{}:{port}", line(host, LINE_WIDTH)))?;
             }
         }
     }

@@ -41,7 +41,7 @@ const COMMANDS: &[(&[u8], u8)] = &[
     (b"status", group::ALL),
 ];
 const ECHO: &[u8] = b"echo";
-/// Keys of almost all servers, which are no values of others.
+/// Keys that almost all servers send and that never appear as a value.
 const FREQUENT_KEYS: [&[u8]; 7] = [
     b"hostname",
     b"hostport",
