@@ -7,7 +7,7 @@
 //!
 //! A [`Socket`] is unconnected and never blocks; [`wait`] blocks, for up to 16 sockets. There is an
 //! implementation for Linux and a portable one for other systems. Both pass the same tests
-//! ([`SocketConfig::portable`]). Features that the system lacks are switched off: see
+//! ([`SocketConfig::is_portable`]). Features that the system lacks are switched off: see
 //! [`Capabilities`].
 //!
 //! ```
