@@ -357,8 +357,8 @@ impl Samples {
                 .context(name.to_owned())
         };
         let server = column("server")?;
-        let at = column("at")?;
-        let answered = column("answered")?;
+        let at = column("at_ms")?;
+        let answered = column("is_answered")?;
         let mut samples = Self::default();
         // By name: the phase of the server, and the number of its samples in the time between.
         let mut seen: HashMap<String, (i64, u64)> = HashMap::new();
