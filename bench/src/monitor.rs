@@ -4,7 +4,6 @@
 use crate::host;
 use crate::report::{at_least, at_most, heading};
 use anyhow::{Context, bail, ensure};
-use hailer::proto::Transport;
 use hailer::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
 use std::collections::{BTreeMap, HashMap};
@@ -92,7 +91,7 @@ pub(crate) fn fleet() -> anyhow::Result<()> {
 fn plan_of(targets: u32, ports: &BTreeMap<String, u16>) -> String {
     let mut plan = String::from("[monitor]\nlisten = \"127.0.0.1:0\"\nhistory = \"history.db\"\n");
     let is_stream = |id: &str| {
-        registry::find(id).is_some_and(|protocol| protocol.info().transport == Transport::Stream)
+        registry::find(id).is_some_and(|protocol| protocol.info().transport.is_connected())
     };
     let (streams, datagrams): (Vec<_>, Vec<_>) = ports.iter().partition(|(id, _)| is_stream(id));
     for number in 0..targets {
@@ -388,7 +387,7 @@ impl Samples {
             samples.missing += times.saturating_sub(*within);
         }
         let unseen = u64::from(targets).saturating_sub(samples.servers as u64);
-        samples.missing += unseen * u64::try_from((to - from) / INTERVAL).unwrap_or(0).max(1);
+        samples.missing += unseen * u64::try_from((to - from) / INTERVAL).unwrap_or(0);
         Ok(samples)
     }
 }

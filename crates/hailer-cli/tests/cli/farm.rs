@@ -2,17 +2,16 @@
 
 use crate::support::{ids, protocol};
 use crate::tool::{Serve, run};
-use hailer::proto::Transport;
 use hailer::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// Protocols of these farms: some over UDP, and those over TCP.
+/// Protocols of these farms: some over UDP, and those over TCP and HTTP.
 fn simulated() -> Vec<&'static str> {
     let responders = registry::responders();
     let infos = responders.iter().map(|protocol| protocol.info());
-    let streams = infos.filter(|info| info.transport == Transport::Stream);
+    let streams = infos.filter(|info| info.transport.is_connected());
     let streams = streams.map(|info| info.id);
     ids().into_iter().chain(streams).collect()
 }

@@ -56,8 +56,7 @@ use super::MAX_REPLY_DATAGRAMS;
 use conditions::{Conditions, Queue, Share};
 use hailer_proto::sample::Random;
 use hailer_proto::{
-    Cookie, Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict,
-    registry,
+    Cookie, Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Verdict, registry,
 };
 use hailer_udp::Outbox;
 use siphasher::sip::SipHasher13;
@@ -188,7 +187,8 @@ struct ProtocolServers {
 /// A port, and the indexes of the services that answer there, in this order.
 struct PortServices {
     port: u16,
-    transport: Transport,
+    /// Whether clients connect, over TCP.
+    is_connected: bool,
     services: Vec<usize>,
 }
 
@@ -299,16 +299,17 @@ impl Farm {
                 self.services.len() - 1
             }
         };
+        let is_connected = info.transport.is_connected();
         match self
             .ports
             .iter_mut()
-            .find(|entry| port != 0 && (entry.port, entry.transport) == (port, info.transport))
+            .find(|entry| port != 0 && (entry.port, entry.is_connected) == (port, is_connected))
         {
             Some(entry) if entry.services.contains(&service) => {}
             Some(entry) => entry.services.push(service),
             None => self.ports.push(PortServices {
                 port,
-                transport: info.transport,
+                is_connected,
                 services: vec![service],
             }),
         }

@@ -41,7 +41,7 @@ impl BoundPort {
         self.port
     }
 
-    /// Returns the transport of its protocols.
+    /// Returns whether the port is a TCP or a UDP port. HTTP protocols use TCP.
     pub fn transport(&self) -> Transport {
         match self.listener {
             BoundListener::Datagram(_) => Transport::Datagram,
@@ -102,9 +102,9 @@ impl Farm {
     pub fn bind(&self) -> Result<Vec<BoundPort>, FarmBindError> {
         let bind = |index: usize| {
             let PortServices {
-                port, transport, ..
+                port, is_connected, ..
             } = self.ports[index];
-            if transport == Transport::Stream {
+            if is_connected {
                 let listener =
                     stream::bind(port).map_err(|cause| FarmBindError::Bind { port, cause })?;
                 return Ok(BoundPort {
