@@ -110,7 +110,7 @@ pub(crate) fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
     Sample {
         server,
         at,
-        answered: true,
+        is_answered: true,
         players: Some(players),
         max: Some(100),
         latency: Some(20_000 + players),

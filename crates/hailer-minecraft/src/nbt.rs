@@ -290,7 +290,7 @@ impl fmt::Display for Nbt {
         let mut out = Cut {
             out: f,
             left,
-            full: false,
+            is_full: false,
         };
         let written = if self.name.is_empty() {
             Ok(())
@@ -298,7 +298,7 @@ impl fmt::Display for Nbt {
             key(&mut out, &self.name)
         };
         let written = written.and_then(|()| compound_text(&mut out, &self.root));
-        if out.full {
+        if out.is_full {
             f.write_str("…")
         } else {
             written
@@ -310,14 +310,14 @@ impl fmt::Display for Nbt {
 struct Cut<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     left: usize,
-    full: bool,
+    is_full: bool,
 }
 
 impl Write for Cut<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for c in text.chars() {
             if self.left == 0 {
-                self.full = true;
+                self.is_full = true;
                 return Err(fmt::Error);
             }
             self.left -= 1;

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                     ..Update::default()
                 },
                 |row| {
-                    if let Some(last) = row.last_sample.as_mut().filter(|last| last.answered) {
+                    if let Some(last) = row.last_sample.as_mut().filter(|last| last.is_answered) {
                         last.players = last
                             .players
                             .map(|players| (players + seed * 7 % 5).saturating_sub(2));

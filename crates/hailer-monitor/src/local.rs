@@ -240,7 +240,7 @@ mod tests {
             sample: Sample {
                 server: ServerId(1),
                 at,
-                answered: true,
+                is_answered: true,
                 players: Some(players.len() as u32),
                 max: None,
                 latency: None,

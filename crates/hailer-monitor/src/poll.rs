@@ -925,9 +925,9 @@ impl ResultSink {
         };
         let rules = &self.shared.config.rules;
         let reason = || error.as_ref().map(|error| error.0.clone());
-        let changes = polled
-            .health
-            .sample(rules, at, sample.answered, || reason().unwrap_or_default());
+        let changes = polled.health.sample(rules, at, sample.is_answered, || {
+            reason().unwrap_or_default()
+        });
         let mut events: Vec<EventKind> = changes.into_iter().flatten().collect();
         if let Some(status) = &status {
             for kind in before.iter().flat_map(|before| differences(before, status)) {
@@ -978,7 +978,7 @@ impl ResultSink {
             let sample = result.sample;
             row.set_health(&result.state.health);
             let players = sample.players.unwrap_or_default();
-            row.day.add_sample(sample.at, sample.answered, players);
+            row.day.add_sample(sample.at, sample.is_answered, players);
             row.last_sample = Some(sample);
             row.error.clone_from(&result.error);
             // Keep the status of before a restart until the server answers.
@@ -1064,7 +1064,7 @@ fn answered(due: DueSample, answer: &Answer) -> Sample {
     Sample {
         server: due.server,
         at: due.at,
-        answered: true,
+        is_answered: true,
         players: if has_players {
             count(players.count())
         } else {
@@ -1089,7 +1089,7 @@ fn unanswered(due: DueSample, error: &Error) -> Sample {
     Sample {
         server: due.server,
         at: due.at,
-        answered: false,
+        is_answered: false,
         players: None,
         max: None,
         latency: None,

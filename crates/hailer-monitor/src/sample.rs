@@ -23,7 +23,7 @@ pub struct Sample {
     /// When the poll was due, in Unix milliseconds. No two samples of a server have the same time.
     pub at: Millis,
     /// Whether the server replied.
-    pub answered: bool,
+    pub is_answered: bool,
     /// Players online; `None` if the server did not report it.
     pub players: Option<u32>,
     /// Maximum number of players; `None` if the server did not report it.

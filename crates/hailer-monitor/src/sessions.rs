@@ -383,7 +383,7 @@ mod tests {
         let sample = Sample {
             server: SERVER,
             at: minute * MINUTE,
-            answered: true,
+            is_answered: true,
             players: Some(40),
             max: None,
             latency: None,

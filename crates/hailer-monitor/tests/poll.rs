@@ -122,7 +122,7 @@ async fn polls_servers_and_reports_changes() {
     let answered: Vec<_> = begun
         .samples
         .iter()
-        .filter(|sample| sample.answered)
+        .filter(|sample| sample.is_answered)
         .collect();
     assert!(
         answered
@@ -217,7 +217,7 @@ async fn the_stored_status_stays_until_the_server_answers() {
         status.version.as_ref().map(|version| version.to_string())
     };
     let polled = until(&mut batches, |batch| batch.samples.len() >= 2).await;
-    assert!(polled.samples.iter().all(|sample| !sample.answered));
+    assert!(polled.samples.iter().all(|sample| !sample.is_answered));
     assert_eq!(version().as_deref(), Some("1.0"));
     // An answer replaces it.
     let board = Board::new(
@@ -235,7 +235,7 @@ async fn the_stored_status_stays_until_the_server_answers() {
         return;
     };
     until(&mut batches, |batch| {
-        batch.samples.iter().any(|sample| sample.answered)
+        batch.samples.iter().any(|sample| sample.is_answered)
     })
     .await;
     assert_eq!(version().as_deref(), Some("2.0"));
@@ -414,7 +414,7 @@ async fn servers_that_misuse_connections_are_bounded() {
     assert!(
         of_good
             .clone()
-            .all(|sample| sample.answered && sample.players == Some(7))
+            .all(|sample| sample.is_answered && sample.players == Some(7))
     );
     assert_eq!(poll.counts().missed.load(Ordering::Relaxed), 0);
     // The same limits as in a single query have the same results.
@@ -454,7 +454,7 @@ async fn a_game_is_polled_in_all_its_protocols() {
         polled
             .samples
             .iter()
-            .all(|sample| sample.answered && sample.players == Some(40)),
+            .all(|sample| sample.is_answered && sample.players == Some(40)),
         "{:?}",
         polled.samples
     );
@@ -502,7 +502,7 @@ async fn the_query_port_of_a_game_is_found() {
     let target = format!("poll-test://127.0.0.1:{}", port - 1);
     poll.watch(server(1, target), None).unwrap();
     let polled = until(&mut batches, |batch| batch.samples.len() >= 3).await;
-    assert!(polled.samples.iter().all(|sample| sample.answered));
+    assert!(polled.samples.iter().all(|sample| sample.is_answered));
     let status = live.named("server-1").unwrap().last_status.unwrap();
     assert_eq!(status.address.map(|address| address.port()), Some(port));
 }

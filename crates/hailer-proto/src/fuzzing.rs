@@ -134,7 +134,7 @@ pub fn responder(bytes: &[u8]) {
     for request in [first, second, first] {
         reply.clear();
         let verdict = responder.answer(client_address(), EPOCH, request, &mut reply);
-        let Verdict::Reply { verified } = verdict else {
+        let Verdict::Reply { is_verified } = verdict else {
             assert!(
                 reply.is_empty(),
                 "a verdict without a reply leaves the buffer alone"
@@ -142,9 +142,10 @@ pub fn responder(bytes: &[u8]) {
             continue;
         };
         let amplification = protocol.info().amplification;
-        assert!(verified || reply.len() <= amplification.reply);
+        assert!(is_verified || reply.len() <= amplification.reply);
         assert!(
-            verified || reply.len() * amplification.request <= request.len() * amplification.reply
+            is_verified
+                || reply.len() * amplification.request <= request.len() * amplification.reply
         );
         readable(protocol, &reply);
         for index in 1..MAX_CONTINUATIONS {
@@ -154,7 +155,7 @@ pub fn responder(bytes: &[u8]) {
             if !has_more {
                 break;
             }
-            assert!(verified, "an unverified source gets one datagram");
+            assert!(is_verified, "an unverified source gets one datagram");
             readable(protocol, &reply);
         }
     }

@@ -74,11 +74,11 @@ impl<'a> Server<'a> {
         let verdict = self
             .responder
             .answer(self.from, self.epoch, bytes, &mut out);
-        let Verdict::Reply { verified } = verdict else {
+        let Verdict::Reply { is_verified } = verdict else {
             return Vec::new();
         };
         let mut replies = alloc::vec![out];
-        while verified && replies.len() < MAX_REPLY_DATAGRAMS {
+        while is_verified && replies.len() < MAX_REPLY_DATAGRAMS {
             let mut more = Vec::new();
             if !self.responder.continuation(bytes, replies.len(), &mut more) {
                 break;

@@ -653,7 +653,7 @@ pub enum Verdict {
     /// Send the reply.
     Reply {
         /// Whether the client verified its address and did not send a wrong secret.
-        verified: bool,
+        is_verified: bool,
     },
     /// The datagram belongs to this protocol and gets no reply. The text is the reason, for
     /// counters.

@@ -441,7 +441,7 @@ fn amplification_is_as_documented() {
                 Verdict::Reply { .. } if out.is_empty() => {
                     complaints.push(format!("{id}: an empty reply to {request:02x?}"));
                 }
-                Verdict::Reply { verified: false } => {
+                Verdict::Reply { is_verified: false } => {
                     if out.len() > documented.reply
                         || out.len() * documented.request > documented.reply * request.len()
                     {
@@ -460,9 +460,9 @@ fn amplification_is_as_documented() {
                         worst = (out.len(), request.len());
                     }
                 }
-                Verdict::Reply { verified: true } if info.proof == Proof::Connection => {}
+                Verdict::Reply { is_verified: true } if info.proof == Proof::Connection => {}
                 // No request here was made with a token of these keys.
-                Verdict::Reply { verified: true } => {
+                Verdict::Reply { is_verified: true } => {
                     complaints.push(format!(
                         "{id}: takes {request:02x?} of a stranger for proof of an address"
                     ));
@@ -608,7 +608,7 @@ fn a_token_is_valid_only_for_its_address_and_time() {
                 break;
             };
         }
-        let verified = Verdict::Reply { verified: true };
+        let verified = Verdict::Reply { is_verified: true };
         let ask = |responder: &dyn Responder, from: &str, epoch: u32| {
             responder.answer(
                 from.parse().expect("an address"),

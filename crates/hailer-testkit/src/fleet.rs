@@ -58,7 +58,7 @@ pub async fn history(now: Millis) -> History {
             }
             if is_out {
                 sample = Sample {
-                    answered: false,
+                    is_answered: false,
                     players: None,
                     max: None,
                     latency: None,
@@ -199,7 +199,7 @@ pub fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> Sample {
     Sample {
         server,
         at,
-        answered: true,
+        is_answered: true,
         players: Some(players),
         max: Some(100),
         latency: Some(latency),
@@ -240,7 +240,7 @@ pub fn stands(
             }
             if state == State::Down {
                 row.last_sample = Some(Sample {
-                    answered: false,
+                    is_answered: false,
                     players: None,
                     latency: None,
                     max: None,

@@ -176,7 +176,7 @@ impl Responder for WhoResponder {
                 out.extend(b"HERE");
                 out.extend(id.to_le_bytes());
                 out.extend(&self.body);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
         }
     }

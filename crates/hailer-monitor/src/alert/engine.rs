@@ -720,7 +720,7 @@ mod tests {
                 row.state = state;
                 row.since = self.now;
             }
-            let answered = players.is_some();
+            let is_answered = players.is_some();
             let server = row.server.id;
             let at = self.now;
             let max = Some(20);
@@ -728,16 +728,16 @@ mod tests {
             row.last_sample = Some(Sample {
                 server,
                 at,
-                answered,
+                is_answered,
                 players,
                 max,
                 latency,
                 sent: 1,
                 resent: 0,
             });
-            row.error = (!answered).then(|| Arc::new(("silence".into(), "no answer".into())));
+            row.error = (!is_answered).then(|| Arc::new(("silence".into(), "no answer".into())));
             self.engine.sample(row, self.now);
-            if is_new && answered {
+            if is_new && is_answered {
                 let up = Event {
                     server,
                     at,

@@ -166,7 +166,7 @@ impl Condition {
     /// `None`: not known, so an incident neither begins nor ends. Changes are always `None`, since
     /// they are reported by events.
     pub(super) fn holds(self, row: &ServerRow, now: Millis) -> Option<bool> {
-        let last = row.last_sample.as_ref().filter(|last| last.answered);
+        let last = row.last_sample.as_ref().filter(|last| last.is_answered);
         match self {
             Self::Flapping => Some(row.is_flapping),
             // While a server is flapping, only that is reported.

@@ -68,7 +68,7 @@ impl From<SampleRecord> for SampleTuple {
         let Sample {
             server,
             at,
-            answered,
+            is_answered,
             players,
             max,
             latency,
@@ -86,7 +86,7 @@ impl From<SampleRecord> for SampleTuple {
         (
             server.0,
             at,
-            answered.into(),
+            is_answered.into(),
             players,
             max,
             latency,
@@ -107,7 +107,7 @@ impl From<SampleTuple> for SampleRecord {
             sample: Sample {
                 server: ServerId(server),
                 at,
-                answered: answered != 0,
+                is_answered: answered != 0,
                 players,
                 max,
                 latency,
@@ -360,7 +360,7 @@ mod tests {
         let sample = Sample {
             server,
             at,
-            answered: true,
+            is_answered: true,
             players: Some(7),
             max: None,
             latency: Some(431),

@@ -314,7 +314,7 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
             row.since = new.since;
             row.day.add_sample(
                 sample.at,
-                sample.answered,
+                sample.is_answered,
                 sample.players.unwrap_or_default(),
             );
             row.error = new.error().and_then(|place| errors.get(place)).cloned();

@@ -257,7 +257,7 @@ fn record(
         Table::Samples => Record::Sample(ExportedSample {
             server,
             at: row.try_get(1)?,
-            answered: row.try_get::<i64, _>(2)? != 0,
+            is_answered: row.try_get::<i64, _>(2)? != 0,
             players: small_if_any(row, 3)?,
             max: small_if_any(row, 4)?,
             latency: small_if_any(row, 5)?,
@@ -352,7 +352,7 @@ impl<'a> Import<'a> {
             Record::Server(_) => unreachable!("added above"),
             Record::Sample(ExportedSample {
                 at,
-                answered,
+                is_answered,
                 players,
                 max,
                 latency,
@@ -363,7 +363,7 @@ impl<'a> Import<'a> {
                 self.batch.samples.push(Sample {
                     server,
                     at,
-                    answered,
+                    is_answered,
                     players,
                     max,
                     latency,

@@ -86,7 +86,7 @@ fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
         move |values: &mut Values| {
             values.add(sample.at);
             values.add(sample.server.0);
-            values.add(i64::from(sample.answered));
+            values.add(i64::from(sample.is_answered));
             values.add(sample.players.map(i64::from));
             values.add(sample.max.map(i64::from));
             values.add(sample.latency.map(i64::from));

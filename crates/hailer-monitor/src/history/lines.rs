@@ -253,7 +253,7 @@ mod tests {
             Record::Sample(ExportedSample {
                 server: server.clone(),
                 at: -1,
-                answered: true,
+                is_answered: true,
                 players: Some(u32::MAX),
                 max: Some(2),
                 latency: Some(3),

@@ -76,8 +76,7 @@ pub struct ExportedSample {
     pub server: String,
     #[serde(rename = "at_ms")]
     pub at: Millis,
-    #[serde(rename = "is_answered")]
-    pub answered: bool,
+    pub is_answered: bool,
     #[serde(rename = "players_online")]
     pub players: Option<u32>,
     #[serde(rename = "players_max")]

@@ -131,14 +131,14 @@ fn show(live: &StateTable, state: State, since: Millis) {
     live.change(update, |row| {
         row.state = state;
         row.since = since;
-        let answered = state == State::Up;
+        let is_answered = state == State::Up;
         let players = None;
         let max = None;
         let latency = None;
         row.last_sample = Some(Sample {
             server: ServerId(1),
             at: since,
-            answered,
+            is_answered,
             players,
             max,
             latency,

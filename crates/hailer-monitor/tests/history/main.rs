@@ -47,7 +47,7 @@ pub fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
     Sample {
         server,
         at,
-        answered: true,
+        is_answered: true,
         players: Some(players),
         max: Some(100),
         latency,
@@ -61,7 +61,7 @@ pub fn silence(server: ServerId, at: Millis) -> Sample {
     Sample {
         server,
         at,
-        answered: false,
+        is_answered: false,
         players: None,
         max: None,
         latency: None,

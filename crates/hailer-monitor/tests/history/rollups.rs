@@ -83,12 +83,12 @@ async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
         servers.push(add(history, name).await.id);
     }
     let mut all: BTreeMap<(ServerId, Millis), (Millis, Sample)> = BTreeMap::new();
-    for &(server, at, players, latency, answered, sent, delay) in samples {
+    for &(server, at, players, latency, is_answered, sent, delay) in samples {
         let server = servers[server];
         let sample = Sample {
             server,
             at,
-            answered,
+            is_answered,
             players,
             max: players,
             latency,
@@ -172,7 +172,7 @@ fn rolled_up<'a>(samples: impl Iterator<Item = &'a Sample>, level: Level) -> Vec
         Point {
             at,
             polls: samples.len() as u32,
-            answered: samples.iter().filter(|sample| sample.answered).count() as u32,
+            answered: samples.iter().filter(|sample| sample.is_answered).count() as u32,
             players: mean(&players),
             players_max: players.iter().copied().max(),
             max: players.iter().copied().max(),
@@ -259,7 +259,7 @@ async fn deletes_expired(history: &History) {
 
     // Late samples do not change buckets whose samples are already deleted; all others count.
     let late = |at| Sample {
-        answered: false,
+        is_answered: false,
         ..sample(servers[3], at + 1, 1_000)
     };
     let samples = vec![late(now - 2 * HOUR), late(now - 2 * DAY), late(now - HOUR)];

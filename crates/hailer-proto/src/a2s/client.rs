@@ -814,7 +814,7 @@ mod tests {
                     }
                     count += 1;
                     reply.clear();
-                    let is_data = verdict == Verdict::Reply { verified: true };
+                    let is_data = verdict == Verdict::Reply { is_verified: true };
                     if !is_data || !responder.continuation(&out, index, &mut reply) {
                         break;
                     }

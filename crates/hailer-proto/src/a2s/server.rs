@@ -217,10 +217,10 @@ impl Responder for A2sResponder {
         };
         match self.reply(request) {
             Some((message, challenge, needs_challenge)) => {
-                let verified = self.accepts(challenge, from, epoch);
-                if verified || !needs_challenge {
+                let is_verified = self.accepts(challenge, from, epoch);
+                if is_verified || !needs_challenge {
                     message.write(0, out);
-                    return Verdict::Reply { verified };
+                    return Verdict::Reply { is_verified };
                 }
             }
             None if request != Request::Challenge => return Verdict::Drop("players are hidden"),
@@ -228,7 +228,7 @@ impl Responder for A2sResponder {
         }
         let tag = self.keys.mint(PURPOSE, self.challenge_owner(from), epoch);
         message::write_challenge(from_tag(tag), out);
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 
     fn continuation(&self, request: &[u8], index: usize, out: &mut Vec<u8>) -> bool {
@@ -463,7 +463,7 @@ mod tests {
     ) -> (Vec<u8>, usize) {
         let request = bytes(request(Some(challenge(responder, NOW))));
         let (verdict, first) = answer(responder, &request);
-        assert_eq!(verdict, Verdict::Reply { verified: true });
+        assert_eq!(verdict, Verdict::Reply { is_verified: true });
         let mut assembly = Assembly::default();
         let mut datagram = first;
         for count in 1.. {
@@ -515,7 +515,7 @@ mod tests {
             let (verdict, reply) = answer(&responder, &request);
             assert_eq!(
                 verdict,
-                Verdict::Reply { verified: false },
+                Verdict::Reply { is_verified: false },
                 "{request:02x?}"
             );
             assert_eq!(reply.len(), CHALLENGE_REPLY);
@@ -550,9 +550,9 @@ mod tests {
             responder.answer(from, Epoch(epoch), &request, &mut Vec::new())
         };
         let known = challenge(&responder, NOW);
-        let verified = Verdict::Reply { verified: true };
+        let accepted = Verdict::Reply { is_verified: true };
         for age in 0..GENERATIONS {
-            assert_eq!(verdict("192.0.2.7:50000", NOW.0 + age, known), verified);
+            assert_eq!(verdict("192.0.2.7:50000", NOW.0 + age, known), accepted);
         }
         for (from, epoch) in [
             ("192.0.2.7:50000", NOW.0 + GENERATIONS),
@@ -560,7 +560,7 @@ mod tests {
             ("192.0.2.7:50001", NOW.0),
             ("192.0.2.8:50000", NOW.0),
         ] {
-            assert_ne!(verdict(from, epoch, known), verified, "{from} {epoch}");
+            assert_ne!(verdict(from, epoch, known), accepted, "{from} {epoch}");
         }
     }
 
@@ -701,10 +701,10 @@ mod tests {
         let unbound = A2sConfig::read(&Options::default().with("bind-port", false)).unwrap();
         let unbound = A2sResponder::new(&status, &Keys::new([7; 16]), &unbound);
         let request = bytes(Request::Info(Some(challenge(&unbound, NOW))));
-        for (from, verified) in [("192.0.2.7:9", true), ("192.0.2.8:50000", false)] {
+        for (from, is_verified) in [("192.0.2.7:9", true), ("192.0.2.8:50000", false)] {
             let from = from.parse().unwrap();
             let verdict = unbound.answer(from, NOW, &request, &mut Vec::new());
-            assert_eq!(verdict, Verdict::Reply { verified });
+            assert_eq!(verdict, Verdict::Reply { is_verified });
         }
         let hidden = with_option(&status, "players", "none");
         let request = bytes(Request::Players(Some(Challenge::REQUEST)));
@@ -712,11 +712,14 @@ mod tests {
         assert_eq!(verdict, Verdict::Drop("players are hidden"));
         let open = with_option(&status, "info-challenge", "never");
         let (verdict, reply) = answer(&open, &bytes(Request::Info(None)));
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         assert!(reply.len() > INFO_REQUEST);
         let with_challenge = bytes(Request::Info(Some(challenge(&open, NOW))));
         let (verdict, again) = answer(&open, &with_challenge);
-        assert_eq!((verdict, again), (Verdict::Reply { verified: true }, reply));
+        assert_eq!(
+            (verdict, again),
+            (Verdict::Reply { is_verified: true }, reply)
+        );
         for (key, value) in [
             ("players", "all"),
             ("info-challenge", "sometimes"),

@@ -279,7 +279,7 @@ impl Responder for AseResponder {
             Some(Kind::Counts) => out.extend_from_slice(&self.counts),
             None => return Verdict::Pass,
         }
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 
     /// Returns a full reply with name and counts (spec/ase.md#7).
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn each_letter_has_a_reply() {
-        let verdict = Verdict::Reply { verified: false };
+        let verdict = Verdict::Reply { is_verified: false };
         let full = b"EYE1\x04mta\x020\x06Te st\x05Race\x05None\x041.6\x020\x021\x0332\x01\x3F\x03Al\x01\x01\x0315\x0342\x01";
         assert_eq!(answer(&status(), b"s"), (verdict, full.to_vec()));
         let short = b"EYE2\x04mta\x020\x06Te st\x05Race\x0ANone\x001/32\x041.6\0\0\x01\x20\x03Al";

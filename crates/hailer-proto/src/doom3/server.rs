@@ -160,7 +160,7 @@ impl Responder for Doom3Responder {
             Err(_) => Verdict::Drop("malformed"),
             Ok(request) => {
                 self.write(request, &self.body, out);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
         }
     }
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn replies_have_the_form_of_the_game() {
         let dictionary = b"si_name\0^1Test\0si_map\0game/mp/d3dm1\0si_maxPlayers\x004\0net_serverDedicated\x001\0\0\0";
-        let verdict = Verdict::Reply { verified: false };
+        let verdict = Verdict::Reply { is_verified: false };
         let reply = |start: &[u8], rest: &[u8]| (verdict, [start, dictionary, rest].concat());
         assert_eq!(
             answer(&responder(&status(), "doom3"), PLAIN),

@@ -175,7 +175,7 @@ impl Responder for GameSpy1Responder {
             }
             Ok(Request { groups, .. }) => self.write(groups, out),
         }
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 
     /// Returns the player counts, and as much of the name as fits.
@@ -235,7 +235,7 @@ mod tests {
         }];
         let responder = GameSpy1Responder::new(&status);
         let (verdict, reply) = answer(&responder, b"\\status\\");
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         let id = format!("\\queryid\\{}.1", responder.query);
         assert_eq!(
             reply,

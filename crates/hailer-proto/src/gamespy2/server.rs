@@ -187,7 +187,7 @@ impl Responder for GameSpy2Responder {
                 self.write(session, selectors, out);
             }
         }
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 
     /// Returns the player counts and as much of the name as fits, with empty tables.
@@ -269,7 +269,7 @@ mod tests {
             ),
         ] {
             let (verdict, reply) = answer(&responder, body);
-            assert_eq!(verdict, Verdict::Reply { verified: false });
+            assert_eq!(verdict, Verdict::Reply { is_verified: false });
             assert_eq!(reply, [b"\0HAIL".as_slice(), &expected].concat());
         }
         assert_eq!(answer(&responder, b"\0\0\0").0, Verdict::Drop("empty"));

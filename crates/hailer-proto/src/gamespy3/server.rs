@@ -252,21 +252,21 @@ impl Responder for GameSpy3Responder {
             Err(_) => Verdict::Drop("malformed"),
             Ok(Request::Handshake { session }) => {
                 qr2::write_challenge(session, self.challenges.token(from, epoch), out);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
             Ok(Request::Query {
                 session,
                 token: Some(token),
             }) if self.challenges.accepts(token, from, epoch) => {
                 self.write(session, 0, out);
-                Verdict::Reply { verified: true }
+                Verdict::Reply { is_verified: true }
             }
             Ok(Request::Query {
                 session,
                 token: None,
             }) if !self.needs_token => {
                 self.write(session, 0, out);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
             Ok(Request::Query { .. }) => Verdict::Drop("token"),
         }
@@ -319,7 +319,7 @@ mod tests {
         message::write_query(session, token, message::Form::Split, &mut request);
         let mut parts = alloc::vec![Vec::new()];
         let verdict = responder.answer(from, Epoch(1), &request, &mut parts[0]);
-        assert_eq!(verdict, Verdict::Reply { verified: true });
+        assert_eq!(verdict, Verdict::Reply { is_verified: true });
         loop {
             let mut part = Vec::new();
             if !responder.continuation(&request, parts.len(), &mut part) {
@@ -419,7 +419,7 @@ mod tests {
         let request = b"\xFE\xFD\0HAIL\xFF\xFF\xFF\x01";
         let mut parts = alloc::vec![Vec::new()];
         let verdict = responder.answer(from, Epoch(1), request, &mut parts[0]);
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         let mut part = Vec::new();
         while responder.continuation(request, parts.len(), &mut part) {
             parts.push(core::mem::take(&mut part));

@@ -195,7 +195,7 @@ impl Responder for BedrockResponder {
             Ok(time) => {
                 message::write_pong_header(time, self.guid, out);
                 out.extend_from_slice(&self.text);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
         }
     }
@@ -417,7 +417,7 @@ mod tests {
     fn only_pings_are_answered() {
         let mut status = status();
         let open = BedrockResponder::new(&status, &BedrockConfig::default());
-        let reply = Verdict::Reply { verified: false };
+        let reply = Verdict::Reply { is_verified: false };
         assert_eq!(answer(&open, &ping(false, Some(1))).0, reply);
         assert_eq!(answer(&open, &ping(false, None)).0, reply);
         assert_eq!(answer(&open, &ping(true, Some(1))).0, reply);

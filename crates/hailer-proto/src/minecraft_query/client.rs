@@ -51,7 +51,7 @@ impl MinecraftQueryExchange {
     }
 
     /// Returns whether to request a full stat: as configured, or because basic stats get no reply.
-    fn full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.depth == Depth::Full || self.unanswered >= BASIC_TRIES
     }
 
@@ -62,7 +62,7 @@ impl MinecraftQueryExchange {
             State::Stat { token, .. } => Request::Stat {
                 session,
                 token,
-                full: self.full(),
+                is_full: self.is_full(),
             },
         }
         .write(out);
@@ -108,9 +108,9 @@ impl MinecraftQueryExchange {
     fn receive_stat(&mut self, bytes: &[u8]) -> Step {
         // A stat that cannot be parsed must not change the notes of the handshake.
         let mut notes = self.notes.clone();
-        let is_fallback = self.depth != Depth::Full && self.full();
+        let is_fallback = self.depth != Depth::Full && self.is_full();
         // In the fallback, a late reply to a basic stat is as good as the full one.
-        let expected = (!is_fallback).then_some(self.full());
+        let expected = (!is_fallback).then_some(self.is_full());
         match message::parse_stat(bytes, expected, &mut notes) {
             Ok(stat) => {
                 if is_fallback && matches!(stat, Stat::Full(_)) {

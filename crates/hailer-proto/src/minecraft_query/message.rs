@@ -59,7 +59,7 @@ pub enum Request {
         /// Challenge token from the handshake reply.
         token: Token,
         /// Whether to request a full stat instead of a basic one.
-        full: bool,
+        is_full: bool,
     },
 }
 
@@ -81,7 +81,7 @@ impl Request {
                 Self::Stat {
                     session,
                     token,
-                    full: bytes.len() == FULL_LENGTH,
+                    is_full: bytes.len() == FULL_LENGTH,
                 }
             }
             _ => return Err(Error::bad("type", 2, "9 (handshake) or 0 (stat)")),
@@ -104,14 +104,14 @@ impl Request {
             Self::Stat {
                 session,
                 token,
-                full,
+                is_full,
             } => {
                 w.u8(TYPE_STAT).bytes(&session.0);
                 match token {
                     Token::Number(number) => w.i32_be(number),
                     Token::Raw(bytes) => w.bytes(&bytes),
                 };
-                match (full, token) {
+                match (is_full, token) {
                     (false, _) => {}
                     (true, Token::Number(_)) => drop(w.bytes(&[0; 4])),
                     // Nukkit, the only server with raw tokens, requires twice the padding.
@@ -779,7 +779,7 @@ fn parse_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), 
 struct BasicLayout {
     motd_end: usize,
     map_end: usize,
-    port_as_text: bool,
+    is_port_text: bool,
 }
 
 /// Number of NULs from the right that may end the maximum: that of a text port, up to two in a
@@ -808,9 +808,9 @@ fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
         let Some(after) = bytes.get(max_end + 1..end) else {
             continue;
         };
-        let port_as_text = is_port_as_text(after);
+        let is_port_text = is_text_port(after);
         let binary = after.get(2..).is_some_and(|host| !host.contains(&0));
-        let (Some(online_end), true) = (nul_before(max_end), port_as_text || binary) else {
+        let (Some(online_end), true) = (nul_before(max_end), is_port_text || binary) else {
             continue;
         };
         let Some(map_end) = nul_before(online_end) else {
@@ -833,7 +833,7 @@ fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
         };
         let map = bytes.get(motd_end + 1..map_end).unwrap_or_default();
         let whole_map = map.iter().filter(|&&byte| byte == 0).count() == 1;
-        let rank = (known.is_some(), whole_map, !port_as_text);
+        let rank = (known.is_some(), whole_map, !is_port_text);
         // On a tie, the leftmost wins, which is found last: the port may contain a NUL and a digit.
         if best.is_none_or(|(best, _)| rank >= best) {
             best = Some((
@@ -841,7 +841,7 @@ fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
                 BasicLayout {
                     motd_end,
                     map_end,
-                    port_as_text,
+                    is_port_text,
                 },
             ));
         }
@@ -851,7 +851,7 @@ fn basic_layout(bytes: &[u8]) -> Option<BasicLayout> {
 
 /// PyMine writes the port as digits, a NUL and the address; a binary port is two bytes, followed by
 /// the address.
-fn is_port_as_text(rest: &[u8]) -> bool {
+fn is_text_port(rest: &[u8]) -> bool {
     let Some(end) = rest.iter().position(|&byte| byte == 0) else {
         return false;
     };
@@ -895,7 +895,7 @@ fn parse_basic<'a>(
     }
     let online = number(r, "players")?;
     let max = number(r, "max players")?;
-    let port = if layout.is_some_and(|layout| layout.port_as_text) {
+    let port = if layout.is_some_and(|layout| layout.is_port_text) {
         let at = r.at();
         r.notes().deviation(&PORT_AS_TEXT, at);
         number(r, "port")?.and_then(|port| u16::try_from(port).ok())
@@ -965,8 +965,8 @@ pub(super) fn explain(
             (Ok(Request::Handshake { .. }), _) | (Err(_), Some(&TYPE_HANDSHAKE)) => {
                 "handshake request"
             }
-            (Ok(Request::Stat { full: true, .. }), _) => "full stat request",
-            (Ok(Request::Stat { full: false, .. }), _) => "basic stat request",
+            (Ok(Request::Stat { is_full: true, .. }), _) => "full stat request",
+            (Ok(Request::Stat { is_full: false, .. }), _) => "basic stat request",
             (Err(_), Some(&TYPE_STAT)) => "stat request",
             (Err(_), _) => "request",
         };
@@ -992,7 +992,7 @@ pub(super) fn explain(
         }
         _ => {
             let asked_full = match asked {
-                Some(Request::Stat { full, .. }) => Some(full),
+                Some(Request::Stat { is_full, .. }) => Some(is_full),
                 _ => None,
             };
             let stat = parse_stat(bytes, asked_full, notes);

@@ -151,16 +151,16 @@ impl Responder for MinecraftQueryResponder {
             Err(_) => Verdict::Drop("malformed"),
             Ok(Request::Handshake { session }) => {
                 qr2::write_challenge(session, self.challenges.token(from, epoch), out);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
             Ok(Request::Stat {
                 session,
                 token: Token::Number(token),
-                full,
+                is_full,
             }) if self.challenges.accepts(token, from, epoch) => {
                 qr2::write_reply_header(session, out);
-                out.extend_from_slice(if full { &self.full } else { &self.basic });
-                Verdict::Reply { verified: true }
+                out.extend_from_slice(if is_full { &self.full } else { &self.basic });
+                Verdict::Reply { is_verified: true }
             }
             Ok(Request::Stat { .. }) => Verdict::Drop("token"),
         }
@@ -481,7 +481,7 @@ mod tests {
     fn token(responder: &MinecraftQueryResponder, from: SocketAddr, epoch: Epoch) -> Token {
         let mut out = Vec::new();
         let verdict = responder.answer(from, epoch, &[0xFE, 0xFD, 9, 1, 2, 3, 4], &mut out);
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         assert!(out.len() <= message::CHALLENGE_MAX);
         message::parse_challenge(&out, Some(SESSION), &mut Notes::default())
             .unwrap()
@@ -499,7 +499,7 @@ mod tests {
         Request::Stat {
             session: SESSION,
             token,
-            full: true,
+            is_full: true,
         }
         .write(&mut request);
         (responder.answer(from, epoch, &request, &mut out), out)
@@ -513,7 +513,7 @@ mod tests {
             panic!()
         };
         assert!(number > 0);
-        let ok = Verdict::Reply { verified: true };
+        let ok = Verdict::Reply { is_verified: true };
         assert_eq!(stat(&responder, client_address(), NOW, token).0, ok);
         assert_eq!(stat(&responder, client_address(), Epoch(1001), token).0, ok);
         assert_eq!(
@@ -549,7 +549,7 @@ mod tests {
         let other_port = SocketAddr::new(client_address().ip(), 50001);
         assert_eq!(
             stat(&responder, other_port, NOW, token).0,
-            Verdict::Reply { verified: true }
+            Verdict::Reply { is_verified: true }
         );
         let other_address = SocketAddr::new("192.0.2.8".parse().unwrap(), 50000);
         assert_eq!(
@@ -582,13 +582,19 @@ mod tests {
                     Ok(Stat::Basic(_))
                 )),
             }
-            assert_eq!(verdict == Verdict::Reply { verified: true }, length >= 11);
+            assert_eq!(
+                verdict == Verdict::Reply { is_verified: true },
+                length >= 11
+            );
         }
         for length in 0..=32 {
             let mut out = Vec::new();
             let handshake = [&[0xFE, 0xFD, 9, 1, 2, 3, 4][..], &[0; 32]].concat();
             let verdict = responder.answer(client_address(), NOW, &handshake[..length], &mut out);
-            assert_eq!(verdict == Verdict::Reply { verified: false }, length >= 7);
+            assert_eq!(
+                verdict == Verdict::Reply { is_verified: false },
+                length >= 7
+            );
         }
         let raknet = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 0];
         assert_eq!(

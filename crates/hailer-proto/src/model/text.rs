@@ -29,7 +29,7 @@ pub struct Text {
 struct Format {
     /// Runs of one style each. Empty if the whole text has the default style.
     runs: Vec<Run>,
-    latin1: bool,
+    is_latin1: bool,
 }
 
 /// A run of text in one style.
@@ -238,7 +238,7 @@ impl Text {
         let format = has_codes.then(|| {
             Box::new(Format {
                 runs: parse(&raw),
-                latin1: false,
+                is_latin1: false,
             })
         });
         Self { raw, format }
@@ -332,9 +332,9 @@ impl Text {
     /// Records that the text was received as ISO-8859-1, so that [`Text::bytes`] returns the same
     /// bytes.
     #[must_use]
-    pub fn from_latin1(mut self, latin1: bool) -> Self {
-        if latin1 {
-            self.format.get_or_insert_default().latin1 = true;
+    pub fn from_latin1(mut self, is_latin1: bool) -> Self {
+        if is_latin1 {
+            self.format.get_or_insert_default().is_latin1 = true;
         }
         self
     }
@@ -353,7 +353,7 @@ impl Text {
 
     /// Returns the bytes as received.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
-        if self.format.as_ref().is_some_and(|format| format.latin1) {
+        if self.format.as_ref().is_some_and(|format| format.is_latin1) {
             Cow::Owned(
                 self.raw
                     .chars()

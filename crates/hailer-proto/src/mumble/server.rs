@@ -99,7 +99,7 @@ impl Responder for MumbleResponder {
             Ok(Request::New { .. }) if bytes.len() < MIN_REQUEST => Verdict::Drop("too short"),
             Ok(request) => {
                 self.reply.write(request, out);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
         }
     }
@@ -123,7 +123,7 @@ mod tests {
         let mut status = Status::default();
         status.players.online = Some(12);
         status.players.max = Some(250);
-        let verdict = Verdict::Reply { verified: false };
+        let verdict = Verdict::Reply { is_verified: false };
         let old = b"\0\x01\x05\0hailer07\0\0\0\x0C\0\0\0\xFA\0\x08\x83\xB0";
         assert_eq!(
             answer(&status, b"\0\0\0\0hailer07"),

@@ -1293,7 +1293,7 @@ mod tests {
         reported.extra.push(Extra::new("plugin", ONEQUERY));
         reported.players.list.sort_by_key(|player| player.uuid);
         let config = OneQueryConfig {
-            network: Some(true),
+            is_network: Some(true),
             has_address: true,
             ..OneQueryConfig::default()
         };

@@ -78,13 +78,13 @@ pub struct OneQueryConfig {
     pub tokens: AuthTokens,
     /// Whether counts and players cover a whole network of servers. `None`: use the extra `network`
     /// of the status.
-    pub network: Option<bool>,
+    pub is_network: Option<bool>,
     /// Whether to send the address of the status, if it has a host.
     pub has_address: bool,
     /// Whether a challenge token is valid only for the port that requested it, not just for the address.
     pub is_port_bound: bool,
     /// Reply version 1 too, if basic is public.
-    pub v1: bool,
+    pub has_v1: bool,
 }
 
 impl Default for OneQueryConfig {
@@ -94,10 +94,10 @@ impl Default for OneQueryConfig {
         Self {
             public,
             tokens,
-            network: None,
+            is_network: None,
             has_address: false,
             is_port_bound: false,
-            v1: false,
+            has_v1: false,
         }
     }
 }
@@ -115,13 +115,13 @@ impl OneQueryConfig {
             move |problem| OptionError { key, problem }
         };
         let mut config = Self {
-            network: options
+            is_network: options
                 .value("network")
                 .map(|_| options.bool("network", false))
                 .transpose()?,
             has_address: options.bool("announce-address", false)?,
             is_port_bound: options.bool("bind-port", false)?,
-            v1: options.bool("v1", false)?,
+            has_v1: options.bool("v1", false)?,
             ..Self::default()
         };
         if let Some(value) = options.value("public") {
@@ -130,7 +130,7 @@ impl OneQueryConfig {
         if let Some(value) = options.value("tokens") {
             config.tokens = AuthTokens::read(value).map_err(wrong("tokens"))?;
         }
-        if config.v1 && !config.public.has_basic {
+        if config.has_v1 && !config.public.has_basic {
             return Err(OptionError::new(
                 "v1",
                 "version 1 knows no auth tokens; remove it or make \"basic\" public",
@@ -148,7 +148,7 @@ pub struct OneQueryResponder {
     is_port_bound: bool,
     public: Endpoints,
     tokens: AuthTokens,
-    network: bool,
+    is_network: bool,
     /// Flags and payload of the basic reply.
     basic: (Flags, Vec<u8>),
     players: Entries,
@@ -162,29 +162,29 @@ impl OneQueryResponder {
         let OneQueryConfig {
             public,
             ref tokens,
-            network,
+            is_network,
             has_address,
             is_port_bound,
-            v1,
+            has_v1,
         } = *config;
-        let network = network.unwrap_or(status.extra("network") == Some(&Value::Bool(true)));
+        let is_network = is_network.unwrap_or(status.extra("network") == Some(&Value::Bool(true)));
         let status = &without_formatting(status);
         let info = info(status, has_address, MAX_TEXT);
         let flags = Flags::default()
-            .with(Flags::NETWORK, network)
+            .with(Flags::NETWORK, is_network)
             .with(Flags::ADDRESS, info.address.is_some());
         Self {
             keys: keys.clone(),
             is_port_bound,
             public,
             tokens: tokens.clone(),
-            network,
+            is_network,
             basic: (
                 flags,
                 with_motd(&info, MAX_REPLY - REPLY_HEADER, message::write_info),
             ),
             players: Entries::new(&status.players.list),
-            v1: (v1 && public.has_basic).then(|| version_1(status, network)),
+            v1: (has_v1 && public.has_basic).then(|| version_1(status, is_network)),
         }
     }
 
@@ -232,7 +232,7 @@ impl OneQueryResponder {
                 let (count, entries) = self.players.page(offset);
                 let more = offset + count < self.players.total();
                 let flags = Flags::default()
-                    .with(Flags::NETWORK, self.network)
+                    .with(Flags::NETWORK, self.is_network)
                     .with(Flags::MORE, more);
                 message::write_reply_header(
                     flags,
@@ -254,7 +254,7 @@ impl Responder for OneQueryResponder {
                 return Verdict::Drop("v1 is off");
             };
             out.extend_from_slice(reply);
-            return Verdict::Reply { verified: false };
+            return Verdict::Reply { is_verified: false };
         }
         let is_hyquery = bytes.starts_with(message::HYQUERY_REQUEST_MAGIC);
         let is_known = is_hyquery || bytes.starts_with(message::REQUEST_MAGIC);
@@ -288,7 +288,7 @@ impl OneQueryResponder {
                     self.keys.mint(PURPOSE, self.token_owner(from), epoch),
                 );
                 message::write_challenge(Token(token), out);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
             Ok(Request::Query(query)) if self.accepts(query.token, from, epoch) => {
                 let allowed = self.allows(&query);
@@ -300,7 +300,7 @@ impl OneQueryResponder {
                 // A client with a wrong auth token may be guessing: charge the reply to the budget
                 // for unverified sources.
                 Verdict::Reply {
-                    verified: allowed || query.auth_token.is_none(),
+                    is_verified: allowed || query.auth_token.is_none(),
                 }
             }
             Ok(Request::Query(_)) => Verdict::Drop("token"),
@@ -469,7 +469,7 @@ mod tests {
     use alloc::string::{String, ToString};
 
     const NOW: Epoch = Epoch(1000);
-    const VERIFIED: Verdict = Verdict::Reply { verified: true };
+    const VERIFIED: Verdict = Verdict::Reply { is_verified: true };
 
     fn client_address() -> SocketAddr {
         "192.0.2.7:50000".parse().unwrap()
@@ -525,7 +525,7 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(
             responder.answer(from, epoch, b"ONEQUERY\0", &mut out),
-            Verdict::Reply { verified: false }
+            Verdict::Reply { is_verified: false }
         );
         assert_eq!((out.len(), &out[41..]), (48, &[0; 7][..]));
         message::parse_challenge(&out, &mut Notes::default()).unwrap()
@@ -549,7 +549,7 @@ mod tests {
         assert_eq!(
             verdict,
             Verdict::Reply {
-                verified: !guessing
+                is_verified: !guessing
             }
         );
         assert!(reply.len() <= MAX_REPLY, "{}", reply.len());
@@ -617,7 +617,7 @@ mod tests {
             let (verdict, reply) = receive(&responder, &request);
             assert_eq!(
                 (verdict, reply.len()),
-                (Verdict::Reply { verified: false }, 48)
+                (Verdict::Reply { is_verified: false }, 48)
             );
         }
     }
@@ -637,7 +637,7 @@ mod tests {
             assert_eq!(reply[8..], own[8..]);
         }
         let (verdict, reply) = receive(&responder, b"HYQUERY2\0");
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         assert!(reply.starts_with(b"HYREPLY2\0") && reply.len() == 48);
         let (verdict, reply) = receive(&responder, b"HYQUERY2\x01");
         assert_eq!((verdict, reply.len()), (Verdict::Drop("malformed"), 0));
@@ -1133,7 +1133,7 @@ mod tests {
             \x03\0\x01";
         for request in [&b"HYQUERY\0\0"[..], b"HYQUERY\0\x01", b"HYQUERY\0\xFFjunk"] {
             let (verdict, reply) = receive(&on, request);
-            assert_eq!(verdict, Verdict::Reply { verified: false });
+            assert_eq!(verdict, Verdict::Reply { is_verified: false });
             assert_eq!(reply, expected, "always basic");
         }
         assert_eq!(receive(&on, b"HYQUERY\0").0, Verdict::Pass);

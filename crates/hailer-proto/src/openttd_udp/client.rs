@@ -80,7 +80,7 @@ mod tests {
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut reply = Vec::new();
         let verdict = OpenTtdUdpResponder.answer(from, Epoch(1), &request, &mut reply);
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         assert_eq!(request.len(), reply.len());
         let step = exchange.handle(Input::Datagram(&reply), &mut Vec::new());
         assert_eq!(step, Step::Done(Box::new(OpenTtdUdp.sample(0))));

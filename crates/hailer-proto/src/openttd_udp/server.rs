@@ -17,6 +17,6 @@ impl Responder for OpenTtdUdpResponder {
             return Verdict::Pass;
         }
         out.extend(EMPTY_REPLY);
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 }

@@ -182,7 +182,7 @@ impl Responder for Quake1Responder {
         } else {
             &self.old
         });
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 
     /// Returns name and counts (spec/quake1.md#9).
@@ -354,7 +354,7 @@ mod tests {
             "n{info}{}\\clients\\2\\listed\\1\n{al}\n\0",
             rest.trim_end()
         );
-        let verdict = Verdict::Reply { verified: false };
+        let verdict = Verdict::Reply { is_verified: false };
         for (request, header, body) in [
             (
                 &b"\xFF\xFF\xFF\xFFstatus 23\n"[..],

@@ -162,7 +162,7 @@ impl Responder for Quake2Responder {
             Some(Request::Info(_)) => out.extend_from_slice(&self.info),
             Some(Request::Status) => out.extend_from_slice(&self.status),
         }
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 
     /// Returns a status without players and rules (spec/quake2.md#9).
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn each_request_has_its_reply() {
         let reply = |request: &str, body: &str| {
-            let expected = (Verdict::Reply { verified: false }, start(body));
+            let expected = (Verdict::Reply { is_verified: false }, start(body));
             assert_eq!(answer(&status(), request), expected, "{request}");
         };
         reply("ping\n", "ack");

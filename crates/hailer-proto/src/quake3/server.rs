@@ -146,7 +146,7 @@ impl Responder for Quake3Responder {
                 out.extend_from_slice(&self.players);
             }
         }
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 
     /// Returns an info reply with a short name and the counts, also to a status request
@@ -338,7 +338,7 @@ mod tests {
     fn both_requests_are_answered() {
         let responder = Quake3Responder::new(&status(), &Quake3Config::default());
         let (verdict, reply) = answer(&responder, &request("getinfo abc"));
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         assert_eq!(
             &reply.as_bytes()[12..],
             &request(

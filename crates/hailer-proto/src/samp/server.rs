@@ -160,7 +160,7 @@ impl SampResponder {
         out.extend_from_slice(&request.address);
         out.push(request.kind.byte());
         out.extend_from_slice(body);
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 }
 
@@ -358,7 +358,7 @@ mod tests {
             (b"o", &[0; 16]),
         ] {
             let expected = [START, letter, body].concat();
-            let verdict = Verdict::Reply { verified: false };
+            let verdict = Verdict::Reply { is_verified: false };
             assert_eq!(answer(&responder, letter), (verdict, expected));
         }
         for (rest, verdict) in [
@@ -378,7 +378,7 @@ mod tests {
         let read = |address: &str| SampConfig::read(&Options::default().with("address", address));
         let responder = SampResponder::new(&status(), &read("192.0.2.7:7777").unwrap());
         let (verdict, reply) = answer(&responder, b"p1234");
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         assert_eq!(reply, [START, b"p1234"].concat());
         let other = SampResponder::new(&status(), &read("192.0.2.7:7778").unwrap());
         assert!(answer(&other, b"p1234").1.is_empty());

@@ -71,7 +71,7 @@ impl Responder for SatisfactoryResponder {
             Err(_) => Verdict::Drop("malformed"),
             Ok(request) => {
                 message::write_reply(request.cookie, &self.body, out);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
         }
     }
@@ -108,7 +108,7 @@ mod tests {
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut out = Vec::new();
         let verdict = responder.answer(from, Epoch(1), request, &mut out);
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         let start = b"\xD5\xF6\x01\x01hailer07\x01\x43\x5C\x06\0\x01\0\0\0\0\0\0\0\0\x63\0";
         assert!(out.starts_with(start), "{out:02x?}");
         assert!(out.len() <= MAX_REPLY);

@@ -35,7 +35,7 @@ impl Responder for VoiceResponder {
             Ok(random) => {
                 let cookie = self.keys.mint(PURPOSE, from, epoch).to_be_bytes();
                 message::write_reply(random, cookie, out);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
         }
     }
@@ -57,7 +57,7 @@ mod tests {
         exchange.handle(Input::Start, &mut request);
         let from = "192.0.2.7:50000".parse().unwrap();
         let verdict = responder.answer(from, Epoch(1), &request, &mut reply);
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         assert!(reply.len() < request.len());
         let step = exchange.handle(Input::Datagram(&reply), &mut Vec::new());
         assert_eq!(step, Step::Done(Box::default()));

@@ -163,7 +163,7 @@ impl Responder for TeeworldsResponder {
         match request {
             Request::Token { client } => {
                 message::write_token(client, self.token(from, epoch), out);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
             Request::Seven {
                 server,
@@ -172,7 +172,7 @@ impl Responder for TeeworldsResponder {
             } if self.accepts(server, from, epoch) => {
                 message::write_seven_start(client, server, number, out);
                 out.extend_from_slice(&self.seven);
-                Verdict::Reply { verified: true }
+                Verdict::Reply { is_verified: true }
             }
             Request::Seven { .. } => Verdict::Drop("token"),
             _ => {
@@ -187,7 +187,7 @@ impl Responder for TeeworldsResponder {
                     Form::Extended => &self.extended,
                     Form::Seven => &self.seven,
                 });
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
         }
     }
@@ -496,7 +496,7 @@ mod tests {
     #[test]
     fn replies_have_the_form_of_the_request() {
         let responder = responder(&status());
-        let verdict = Verdict::Reply { verified: false };
+        let verdict = Verdict::Reply { is_verified: false };
         let all = b"\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF";
         let reply = |rest: &[u8]| (verdict, [all, rest].concat());
         assert_eq!(
@@ -522,7 +522,7 @@ mod tests {
         let responder = responder(&status());
         let client = *b"HAIL";
         let (verdict, reply) = answer(&responder, Request::Token { client });
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         let Ok(Reply::Token { server, .. }) = Reply::read(&reply, &mut Notes::default()) else {
             panic!("{reply:?}")
         };
@@ -532,7 +532,7 @@ mod tests {
             number: 72,
         };
         let (verdict, reply) = answer(&responder, request(server));
-        assert_eq!(verdict, Verdict::Reply { verified: true });
+        assert_eq!(verdict, Verdict::Reply { is_verified: true });
         let rest = b"\xFF\xFF\xFF\xFFinf3\x88\x010.6.4\0Te st\0\0ctf5\0CTF\0\x01\0\x01\x08\x02\x08Al\0clan\0\x94\x04\x0C\0Bo\0\0\x40\x42\x01";
         assert_eq!(reply, [&b"\x21HAIL"[..], &server, rest].concat());
         let wrong = answer(&responder, request(*b"ABCD"));

@@ -699,7 +699,7 @@ mod tests {
                 &request,
                 &mut answer,
             );
-            assert_eq!(verdict, Verdict::Reply { verified: false });
+            assert_eq!(verdict, Verdict::Reply { is_verified: false });
             assert!(sent < 100);
             request.clear();
             step = if sent % lost == 0 {

@@ -263,7 +263,7 @@ impl Responder for UgpResponder {
             Ok(Request::Ping) => message::write_ping_reply(out),
             Ok(Request::Query(query)) => self.write(&query, out),
         }
-        Verdict::Reply { verified: false }
+        Verdict::Reply { is_verified: false }
     }
 
     /// Returns name and player counts, if the request includes them (spec/ugp.md#11.3).
@@ -667,7 +667,7 @@ mod tests {
     fn query(responder: &UgpResponder, flags: &[u8]) -> Vec<u8> {
         let request = [b"\xFF\xFFUGP\0\x01\x01", flags].concat();
         let (verdict, out) = receive(responder, &request);
-        assert_eq!(verdict, Verdict::Reply { verified: false });
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
         out
     }
 
@@ -754,7 +754,7 @@ mod tests {
             let expected = match length {
                 0..5 => Verdict::Pass,
                 _ if length < full => Verdict::Drop("malformed"),
-                _ if length <= MAX_REQUEST => Verdict::Reply { verified: false },
+                _ if length <= MAX_REQUEST => Verdict::Reply { is_verified: false },
                 _ => Verdict::Drop("oversized"),
             };
             assert_eq!(

@@ -115,7 +115,7 @@ impl Responder for Unreal2Responder {
         match reply {
             Some(reply) => {
                 out.extend_from_slice(reply);
-                Verdict::Reply { verified: false }
+                Verdict::Reply { is_verified: false }
             }
             None => Verdict::Drop("no players"),
         }
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn each_kind_has_a_reply() {
-        let verdict = Verdict::Reply { verified: false };
+        let verdict = Verdict::Reply { is_verified: false };
         let info = b"\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\x1B\xF8@@Test\0\x0ADM-Rankin\0\x0CxDeathMatch\0\x01\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\0\x022\0\0\0";
         assert_eq!(answer(&status(), Kind::Info), (verdict, info.to_vec()));
         let rules = b"\x80\0\0\0\x01\x0BRule count\0\x023\0\x08Mutator\0\x0AMutUTComp\0\x0DGamePassword\0\x06False\0";

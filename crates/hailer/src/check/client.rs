@@ -296,11 +296,11 @@ impl Observer {
         let verdict = self
             .responder
             .answer(seen.from, seen.epoch, request, &mut out);
-        let Verdict::Reply { verified } = verdict else {
+        let Verdict::Reply { is_verified } = verdict else {
             return Vec::new();
         };
         let mut replies = vec![std::mem::take(&mut out)];
-        while verified
+        while is_verified
             && self
                 .responder
                 .continuation(request, replies.len(), &mut out)

@@ -56,12 +56,13 @@ impl MemoryServer for Answering {
         replies: &mut Vec<(Duration, Vec<u8>)>,
     ) {
         let mut out = Vec::new();
-        let Verdict::Reply { verified } = self.0.answer(from, epoch(now), bytes, &mut out) else {
+        let Verdict::Reply { is_verified } = self.0.answer(from, epoch(now), bytes, &mut out)
+        else {
             return;
         };
         replies.push((Duration::ZERO, std::mem::take(&mut out)));
         let mut index = 1;
-        while verified && self.0.continuation(bytes, index, &mut out) {
+        while is_verified && self.0.continuation(bytes, index, &mut out) {
             replies.push((Duration::ZERO, std::mem::take(&mut out)));
             index += 1;
         }

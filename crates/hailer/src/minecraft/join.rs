@@ -79,12 +79,12 @@ pub enum JoinError {
         after: Duration,
     },
     /// The server closed the connection without a reason.
-    #[error("{address}: {}", closed(*.joined))]
+    #[error("{address}: {}", closed(*.has_joined))]
     Closed {
         /// Address of the server.
         address: SocketAddr,
         /// Whether the login was accepted before.
-        joined: bool,
+        has_joined: bool,
     },
     /// The server or the protocol ended the session.
     #[error("{address}: {error}")]
@@ -110,8 +110,8 @@ fn late(is_connected: bool, after: Duration) -> String {
     }
 }
 
-fn closed(joined: bool) -> &'static str {
-    if joined {
+fn closed(has_joined: bool) -> &'static str {
+    if has_joined {
         "the server closed the connection without a reason"
     } else {
         "the server closed the connection without a reason: it may require another version, or refuse connections \
@@ -307,7 +307,7 @@ impl JoinSession {
                 Ok(count @ 1..) => self.client.receive(&self.buffer[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 // The error code of a connection that just ends adds nothing.
-                _ => return Err(JoinError::Closed { address: self.address, joined: self.joined.is_some() }),
+                _ => return Err(JoinError::Closed { address: self.address, has_joined: self.joined.is_some() }),
             },
         }
         Ok(())

@@ -475,10 +475,10 @@ fn judge<'p>(
     let of = counts.of_protocol(index, id);
     of.requests += 1;
     let reason = match verdict {
-        Verdict::Reply { verified } if !published.is_silent => {
+        Verdict::Reply { is_verified } if !published.is_silent => {
             let length = out.len() - start;
-            let mut is_paid = limiter.try_spend(from.ip(), bytes.len(), length, verified, since);
-            if !is_paid && !verified {
+            let mut is_paid = limiter.try_spend(from.ip(), bytes.len(), length, is_verified, since);
+            if !is_paid && !is_verified {
                 out.truncate(start);
                 if responder.short_reply(bytes, out) {
                     let length = out.len() - start;
@@ -487,7 +487,7 @@ fn judge<'p>(
                 }
             }
             if is_paid {
-                if verified {
+                if is_verified {
                     of.answered += 1;
                     counts.answered += 1;
                 } else {
@@ -495,7 +495,7 @@ fn judge<'p>(
                     counts.unverified += 1;
                 }
                 counts.bytes_out += (out.len() - start) as u64;
-                return DatagramVerdict::Reply(verified.then_some(&**responder));
+                return DatagramVerdict::Reply(is_verified.then_some(&**responder));
             }
             reason::BUDGET.name
         }

@@ -50,9 +50,9 @@ impl MemoryServer for Altered {
         let mut sent = Vec::new();
         let mut out = Vec::new();
         let verdict = self.responder.answer(from, epoch, &request, &mut out);
-        if let Verdict::Reply { verified } = verdict {
+        if let Verdict::Reply { is_verified } = verdict {
             sent.push(std::mem::take(&mut out));
-            while verified && self.responder.continuation(&request, sent.len(), &mut out) {
+            while is_verified && self.responder.continuation(&request, sent.len(), &mut out) {
                 sent.push(std::mem::take(&mut out));
             }
         }

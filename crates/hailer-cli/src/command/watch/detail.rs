@@ -185,7 +185,7 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
         words.push(Span::styled(format!("{name} "), dim()));
         words.push(value);
     };
-    if let Some(last) = seen.last.filter(|last| last.answered) {
+    if let Some(last) = seen.last.filter(|last| last.is_answered) {
         let max = last.max.map(|max| format!(" of {max}")).unwrap_or_default();
         let on = last
             .players

@@ -445,7 +445,7 @@ fn players(entry: &Entry) -> Line<'static> {
             rate(f64::from(number))
         }
     };
-    let Some(last) = entry.seen.last.filter(|last| last.answered) else {
+    let Some(last) = entry.seen.last.filter(|last| last.is_answered) else {
         return Line::styled("   -", dim());
     };
     let on = last.players.map_or("?".into(), few);

@@ -401,7 +401,7 @@ fn seen(server: types::Server) -> ServerView {
     let last = server.last_sample.map(|last| Sample {
         server: id,
         at: last.at_ms,
-        answered: last.is_answered,
+        is_answered: last.is_answered,
         players: last.players_online,
         max: last.players_max,
         latency: last.latency_ms.map(|latency| (latency * 1e3) as u32),

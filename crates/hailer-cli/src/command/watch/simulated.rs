@@ -49,7 +49,7 @@ pub(super) fn seen(id: i64, name: &str) -> ServerView {
     let last = Sample {
         server: ServerId(id),
         at: NOW,
-        answered: true,
+        is_answered: true,
         players: Some(12),
         max: Some(20),
         latency: Some(12_340),
@@ -120,7 +120,7 @@ pub(super) fn five() -> Vec<ServerView> {
         "192.0.2.5:25565 did not answer within 3 s".into(),
     )));
     let last = silent.last.as_mut().expect("has one");
-    last.answered = false;
+    last.is_answered = false;
     last.players = None;
     last.max = None;
     last.latency = None;
@@ -142,7 +142,7 @@ pub(super) fn board() -> Board {
                 last.latency = last.latency.map(|latency| latency + 1_000 * wave);
             }
             if at == 3 && sample % 10 == 3 {
-                last.answered = false;
+                last.is_answered = false;
                 last.players = None;
                 last.latency = None;
             }

@@ -101,7 +101,7 @@ fn round(number: f32, parts: f64) -> f64 {
 fn sample(sample: crate::sample::Sample) -> Sample {
     Sample {
         at_ms: sample.at,
-        is_answered: sample.answered,
+        is_answered: sample.is_answered,
         players_online: sample.players,
         players_max: sample.max,
         latency_ms: sample.latency.map(milliseconds),

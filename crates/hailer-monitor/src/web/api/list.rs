@@ -290,7 +290,7 @@ mod tests {
                 row.last_sample = Some(Sample {
                     server: id,
                     at,
-                    answered: true,
+                    is_answered: true,
                     players,
                     max,
                     latency,

@@ -95,7 +95,7 @@ impl RowView {
     pub(crate) fn of(row: &ServerRow, now: Millis) -> Self {
         let server = &*row.server;
         let status = row.last_status.as_deref();
-        let last = row.last_sample.filter(|last| last.answered);
+        let last = row.last_sample.filter(|last| last.is_answered);
         let motd = status.and_then(|status| status.motd.as_ref());
         // CSS may shorten the MAX_MOTD_CHARS further.
         let motd_whole =

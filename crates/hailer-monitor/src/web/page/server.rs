@@ -199,7 +199,7 @@ fn figures(
     spoken_protocol: Option<&dyn Protocol>,
     now: Millis,
 ) -> Vec<Figure> {
-    let last = row.last_sample.filter(|last| last.answered);
+    let last = row.last_sample.filter(|last| last.is_answered);
     let status = row.last_status.as_deref();
     let mut figures = Vec::new();
     let mut add = |name, value: Option<String>, note: String| {

@@ -547,9 +547,9 @@ impl FarmPort<'_> {
                     reason = dropped;
                     break;
                 }
-                Verdict::Reply { verified } => {
+                Verdict::Reply { is_verified } => {
                     self.reply(now, from, to.into(), start, out);
-                    if verified {
+                    if is_verified {
                         self.continue_reply(&**responder, now, (from, to.into()), bytes, out);
                     }
                     return;

@@ -1,5 +1,5 @@
 use super::*;
-use hailer_proto::{Ask, Cookie, Frame, Input, Roster, Step};
+use hailer_proto::{Ask, Cookie, Frame, Input, Roster, Step, Transport};
 use proptest::prelude::*;
 use std::collections::{HashSet, VecDeque};
 use std::io::{ErrorKind, Read, Write};

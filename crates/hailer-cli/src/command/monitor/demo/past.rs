@@ -174,7 +174,7 @@ fn samples(
             samples.push(Sample {
                 server: id,
                 at,
-                answered: is_up,
+                is_answered: is_up,
                 players: is_up.then_some(players),
                 max: is_up.then_some(server.max),
                 latency: is_up.then(|| server.latency(at)),
