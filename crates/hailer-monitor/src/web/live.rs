@@ -61,15 +61,7 @@ pub(super) async fn rows(State(app): State<App>, request: Parts) -> Response {
         since.is_some_and(|since| last.is_some_and(|last| last.at >= since))
     };
     let changed = ids.iter().filter(is_new).copied().collect();
-    watch(
-        &app,
-        &request,
-        updates,
-        ids,
-        changed,
-        false,
-        StreamKind::Rows,
-    )
+    watch(&app, &request, updates, ids, changed, StreamKind::Rows)
 }
 
 /// `/live/server/{name}?since=MILLISECONDS`: event `changed` when there is a newer sample than that
@@ -86,15 +78,7 @@ pub(super) async fn server(
             let is_new = since(&request)
                 .is_some_and(|since| row.last_sample.is_some_and(|last| last.at != since));
             let changed = if is_new { ids.clone() } else { HashSet::new() };
-            watch(
-                &app,
-                &request,
-                updates,
-                ids,
-                changed,
-                false,
-                StreamKind::Word,
-            )
+            watch(&app, &request, updates, ids, changed, StreamKind::Word)
         }
         None => page::error(
             &app,
@@ -116,8 +100,7 @@ pub(super) async fn events(State(app): State<App>, request: Parts) -> Response {
         updates,
         HashSet::new(),
         HashSet::new(),
-        is_new,
-        StreamKind::Events,
+        StreamKind::Events { is_new },
     )
 }
 
@@ -140,8 +123,7 @@ fn watch(
     updates: broadcast::Receiver<Arc<Update>>,
     ids: HashSet<ServerId>,
     changed: HashSet<ServerId>,
-    is_other_sum: bool,
-    form: StreamKind,
+    kind: StreamKind,
 ) -> Response {
     let is_behind_proxy = app.api.as_ref().is_some_and(Api::is_behind_proxy);
     let who = client_ip(&request.extensions, &request.headers, is_behind_proxy);
@@ -164,8 +146,8 @@ fn watch(
         ids,
         changed,
         has_list_changed: false,
-        is_other_sum,
-        form,
+        has_other_changes: matches!(kind, StreamKind::Events { is_new: true }),
+        kind,
         totals: String::new(),
         notice: page::notice(app),
         pace,
@@ -200,7 +182,10 @@ enum StreamKind {
     /// `changed` when one of the rows changed.
     Word,
     /// `changed` when there is any event.
-    Events,
+    Events {
+        /// Whether there was an event since the page was rendered.
+        is_new: bool,
+    },
 }
 
 /// One open stream.
@@ -209,12 +194,12 @@ struct Listener {
     updates: broadcast::Receiver<Arc<Update>>,
     closing: watch::Receiver<bool>,
     ids: HashSet<ServerId>,
-    form: StreamKind,
+    kind: StreamKind,
     /// Rows of the page that changed since the last event.
     changed: HashSet<ServerId>,
     has_list_changed: bool,
-    /// Whether the totals may have changed.
-    is_other_sum: bool,
+    /// Whether something other than a row may have changed.
+    has_other_changes: bool,
     /// As last sent.
     totals: String,
     notice: String,
@@ -243,19 +228,20 @@ impl Listener {
     /// Returns the next event; `None`: the stream ends.
     async fn next(&mut self) -> Option<Event> {
         loop {
-            let has_news = self.has_list_changed || self.is_other_sum || !self.changed.is_empty();
+            let has_news =
+                self.has_list_changed || self.has_other_changes || !self.changed.is_empty();
             tokio::select! {
                 () = async { drop(self.closing.wait_for(|is_closing| *is_closing).await) } => return None,
                 update = self.updates.recv() => match update {
                     Ok(update) => self.note(&update),
                     Err(RecvError::Lagged(_)) => {
                         self.changed.extend(&self.ids);
-                        self.is_other_sum = true;
+                        self.has_other_changes = true;
                     }
                     Err(RecvError::Closed) => return None,
                 },
                 // Sends the notice even if no samples arrive.
-                _ = self.health_checks.tick() => self.is_other_sum |= page::notice(&self.app) != self.notice,
+                _ = self.health_checks.tick() => self.has_other_changes |= page::notice(&self.app) != self.notice,
                 _ = self.pace.tick(), if has_news => {
                     if let Some(event) = self.event() {
                         return Some(event);
@@ -269,23 +255,23 @@ impl Listener {
         self.changed
             .extend(update.servers.iter().filter(|id| self.ids.contains(id)));
         self.has_list_changed |= update.has_list_changed;
-        self.is_other_sum |= match self.form {
+        self.has_other_changes |= match self.kind {
             StreamKind::Rows => true,
             StreamKind::Word => false,
-            StreamKind::Events => !update.events.is_empty(),
+            StreamKind::Events { .. } => !update.events.is_empty(),
         };
     }
 
     /// Returns what changed; `None`: nothing visible.
     fn event(&mut self) -> Option<Event> {
         let changed = std::mem::take(&mut self.changed);
-        let is_other_sum = std::mem::take(&mut self.is_other_sum);
+        let has_other_changes = std::mem::take(&mut self.has_other_changes);
         if std::mem::take(&mut self.has_list_changed) {
             return Some(Event::default().event("list").data("again"));
         }
-        if let StreamKind::Word | StreamKind::Events = self.form {
+        if let StreamKind::Word | StreamKind::Events { .. } = self.kind {
             let notice = page::notice(&self.app);
-            let is_other = is_other_sum || !changed.is_empty() || notice != self.notice;
+            let is_other = has_other_changes || !changed.is_empty() || notice != self.notice;
             self.notice = notice;
             return is_other.then(|| Event::default().event("changed").data("again"));
         }
@@ -300,9 +286,9 @@ impl Listener {
             })
             .collect();
         let totals = TotalsView::of(&self.app.live.totals()).render().ok()?;
-        let is_other_sum = totals != self.totals;
+        let has_new_totals = totals != self.totals;
         self.totals.clone_from(&totals);
-        let totals = is_other_sum.then_some(totals);
+        let totals = has_new_totals.then_some(totals);
         let notice = page::notice(&self.app);
         let is_other_notice = notice != self.notice;
         self.notice.clone_from(&notice);

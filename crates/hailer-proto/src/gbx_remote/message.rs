@@ -1,7 +1,7 @@
 //! Bytes ⇄ the greeting (spec/gbx-remote.md#2).
 
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, ErrorKind, Notes, Reader};
+use crate::wire::{Error, Notes, Reader};
 
 /// Bytes of the length.
 pub const LENGTH_BYTES: usize = 4;
@@ -21,11 +21,7 @@ pub fn greeting_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
     };
     let length = u32::from_le_bytes(*length) as usize;
     if length > MAX_TEXT {
-        return Err(Error {
-            field: "length",
-            at: 0,
-            kind: ErrorKind::Limit { limit: MAX_TEXT },
-        });
+        return Err(Error::limit("length", 0, MAX_TEXT));
     }
     Ok(Some(LENGTH_BYTES + length))
 }
@@ -58,10 +54,6 @@ pub(super) fn explain(
     if direction == Some(Direction::Request) || !text.starts_with(NAME) {
         return None;
     }
-    Some(Explanation {
-        message: "greeting",
-        direction: Direction::Reply,
-        is_certain: true,
-        error: read(bytes, notes).err(),
-    })
+    let error = read(bytes, notes).err();
+    Some(Explanation::certain("greeting", Direction::Reply, error))
 }

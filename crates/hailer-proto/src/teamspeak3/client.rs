@@ -35,7 +35,7 @@ enum State {
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct TeamSpeakExchange {
+pub struct TeamSpeak3Exchange {
     depth: Depth,
     has_players: bool,
     /// Port of the voice of the virtual server. `None`: the default, or else the first server.
@@ -48,7 +48,7 @@ pub struct TeamSpeakExchange {
     notes: Notes,
 }
 
-impl TeamSpeakExchange {
+impl TeamSpeak3Exchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         // A voice port equal to the queried one is the port of the queries.
@@ -202,7 +202,7 @@ impl TeamSpeakExchange {
     }
 }
 
-impl Exchange for TeamSpeakExchange {
+impl Exchange for TeamSpeak3Exchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         match input {
             // The greeting shows that the server is up.

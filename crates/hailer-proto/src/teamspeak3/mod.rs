@@ -17,8 +17,8 @@ pub mod deviation;
 pub mod message;
 mod server;
 
-pub use client::TeamSpeakExchange;
-pub use server::TeamSpeakResponder;
+pub use client::TeamSpeak3Exchange;
+pub use server::TeamSpeak3Responder;
 
 use crate::model::{Address, Extra, Status, Text};
 use crate::protocol::{
@@ -74,12 +74,12 @@ impl Protocol for TeamSpeak3 {
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(TeamSpeakExchange::new(ask))
+        Box::new(TeamSpeak3Exchange::new(ask))
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
-        Ok(Arc::new(TeamSpeakResponder::new(status)))
+        Ok(Arc::new(TeamSpeak3Responder::new(status)))
     }
 
     fn sample(&self, seed: u64) -> Status {

@@ -32,7 +32,7 @@ const VERSION: &str = "3.13.7";
 
 /// Responder of one server.
 #[derive(Debug)]
-pub struct TeamSpeakResponder(Arc<Replies>);
+pub struct TeamSpeak3Responder(Arc<Replies>);
 
 #[derive(Debug)]
 struct Replies {
@@ -43,7 +43,7 @@ struct Replies {
     channels: Vec<u8>,
 }
 
-impl TeamSpeakResponder {
+impl TeamSpeak3Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status) -> Self {
         let port = status.address.as_ref().and_then(|address| address.port);
@@ -185,7 +185,7 @@ fn clients(status: &Status) -> Vec<u8> {
     out
 }
 
-impl Responder for TeamSpeakResponder {
+impl Responder for TeamSpeak3Responder {
     fn answer(&self, _: SocketAddr, _: Epoch, _: &[u8], _: &mut Vec<u8>) -> Verdict {
         Verdict::Pass
     }
@@ -335,7 +335,7 @@ mod tests {
 
     /// Returns the reply to a command after the virtual server was selected.
     fn reply(status: &Status, command: &str) -> String {
-        let responder = TeamSpeakResponder::new(status);
+        let responder = TeamSpeak3Responder::new(status);
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut connection = responder.connection(from).unwrap();
         connection.open(&mut Vec::new());
