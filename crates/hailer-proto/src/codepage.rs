@@ -2,20 +2,25 @@
 //! that names it (spec/samp.md#4).
 
 use crate::wire::cut;
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
 /// Windows-1252 from 0x80 to 0x9F. Undefined bytes keep their number.
-const WESTERN: &str = "\u{20AC}\u{81}\u{201A}\u{192}\u{201E}\u{2026}\u{2020}\u{2021}\u{2C6}\u{2030}\u{160}\u{2039}\u{152}\
-                       \u{8D}\u{17D}\u{8F}\u{90}\u{2018}\u{2019}\u{201C}\u{201D}\u{2022}\u{2013}\u{2014}\u{2DC}\u{2122}\
-                       \u{161}\u{203A}\u{153}\u{9D}\u{17E}\u{178}";
+const WESTERN: &[u16] = &[
+    0x20AC, 0x81, 0x201A, 0x192, 0x201E, 0x2026, 0x2020, 0x2021, 0x2C6, 0x2030, 0x160, 0x2039,
+    0x152, 0x8D, 0x17D, 0x8F, 0x90, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014, 0x2DC,
+    0x2122, 0x161, 0x203A, 0x153, 0x9D, 0x17E, 0x178,
+];
 /// Windows-1251 from 0x80 to 0xBF. From 0xC0 on, it has the letters from U+0410 in order.
-const CYRILLIC: &str = "\u{402}\u{403}\u{201A}\u{453}\u{201E}\u{2026}\u{2020}\u{2021}\u{20AC}\u{2030}\u{409}\u{2039}\u{40A}\
-                        \u{40C}\u{40B}\u{40F}\u{452}\u{2018}\u{2019}\u{201C}\u{201D}\u{2022}\u{2013}\u{2014}\u{98}\u{2122}\
-                        \u{459}\u{203A}\u{45A}\u{45C}\u{45B}\u{45F}\u{A0}\u{40E}\u{45E}\u{408}\u{A4}\u{490}\u{A6}\u{A7}\
-                        \u{401}\u{A9}\u{404}\u{AB}\u{AC}\u{AD}\u{AE}\u{407}\u{B0}\u{B1}\u{406}\u{456}\u{491}\u{B5}\u{B6}\
-                        \u{B7}\u{451}\u{2116}\u{454}\u{BB}\u{458}\u{405}\u{455}\u{457}";
+const CYRILLIC: &[u16] = &[
+    0x402, 0x403, 0x201A, 0x453, 0x201E, 0x2026, 0x2020, 0x2021, 0x20AC, 0x2030, 0x409, 0x2039,
+    0x40A, 0x40C, 0x40B, 0x40F, 0x452, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022, 0x2013, 0x2014,
+    0x98, 0x2122, 0x459, 0x203A, 0x45A, 0x45C, 0x45B, 0x45F, 0xA0, 0x40E, 0x45E, 0x408, 0xA4,
+    0x490, 0xA6, 0xA7, 0x401, 0xA9, 0x404, 0xAB, 0xAC, 0xAD, 0xAE, 0x407, 0xB0, 0xB1, 0x406, 0x456,
+    0x491, 0xB5, 0xB6, 0xB7, 0x451, 0x2116, 0x454, 0xBB, 0x458, 0x405, 0x455, 0x457,
+];
 /// Bytes in a row that are letters of Windows-1251, from which a text is Cyrillic. Western languages
 /// rarely have that number of accented letters in a row.
 const CYRILLIC_RUN: usize = 3;
@@ -32,7 +37,7 @@ pub enum CodePage {
 impl CodePage {
     /// Returns the characters from 0x80 on that the table has, and the distance of the bytes after
     /// them to their characters.
-    fn table(self) -> (&'static str, u32) {
+    fn table(self) -> (&'static [u16], u16) {
         match self {
             Self::Western => (WESTERN, 0),
             Self::Cyrillic => (CYRILLIC, 0x410 - 0xC0),
@@ -45,9 +50,9 @@ impl CodePage {
             return char::from(byte);
         };
         let (table, distance) = self.table();
-        let listed = table.chars().nth(place.into());
-        let other = char::from_u32(u32::from(byte) + distance);
-        listed.or(other).unwrap_or(char::REPLACEMENT_CHARACTER)
+        let listed = table.get(usize::from(place)).copied();
+        let code = listed.unwrap_or(u16::from(byte) + distance);
+        char::from_u32(code.into()).unwrap_or(char::REPLACEMENT_CHARACTER)
     }
 
     /// Returns the byte of a character, if it has one.
@@ -56,10 +61,10 @@ impl CodePage {
             return u8::try_from(c).ok();
         }
         let (table, distance) = self.table();
-        let listed = table.chars().position(|listed| listed == c);
-        let byte = match listed {
+        let code = u16::try_from(u32::from(c)).ok()?;
+        let byte = match table.iter().position(|listed| *listed == code) {
             Some(place) => u8::try_from(0x80 + place).ok(),
-            None => u8::try_from(u32::from(c).checked_sub(distance)?).ok(),
+            None => u8::try_from(code.checked_sub(distance)?).ok(),
         };
         byte.filter(|byte| self.char(*byte) == c)
     }
@@ -67,6 +72,15 @@ impl CodePage {
     /// Decodes a text.
     pub fn decode(self, bytes: &[u8]) -> CompactString {
         bytes.iter().map(|byte| self.char(*byte)).collect()
+    }
+}
+
+/// Decodes a text by content: UTF-8 if it is valid, else Windows-1252. Returns the text and whether
+/// it was Windows-1252.
+pub fn utf8_or_western(bytes: &[u8]) -> (Cow<'_, str>, bool) {
+    match core::str::from_utf8(bytes) {
+        Ok(text) => (Cow::Borrowed(text), false),
+        Err(_) => (Cow::Owned(CodePage::Western.decode(bytes).into()), true),
     }
 }
 

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! Limits: 512 pairs and 1,024 lines of a reply. Decoding never fails: the encoding is UTF-8, or
-//! else ISO-8859-1, for each text.
+//! else Windows-1252, for each text.
 
+use crate::codepage::utf8_or_western;
 use crate::model::{Player, Rule, Text, is_control};
-use crate::wire::{Deviation, Error, Notes, by_content, cut, decimal, offsets};
+use crate::wire::{Deviation, Error, Notes, cut, decimal, offsets};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -195,7 +196,7 @@ impl<'a> Infostring<'a> {
 
     /// Returns the value of a key as text, without taking it.
     pub fn text(&self, key: &str) -> Option<Cow<'a, str>> {
-        self.find(key).map(|value| by_content(value).0)
+        self.find(key).map(|value| utf8_or_western(value).0)
     }
 
     /// Returns the value of a key as a number, without taking it.
@@ -210,8 +211,12 @@ impl<'a> Infostring<'a> {
 
     /// Takes the first of these keys whose value is not empty, as text.
     pub fn take_text(&mut self, keys: &[&str]) -> Option<CompactString> {
-        let value = self.take_if(keys, |value| !value.is_empty())?;
-        Some(by_content(value).0.into())
+        self.take_filled(keys).map(decode)
+    }
+
+    /// Takes the first of these keys whose value is not empty.
+    pub fn take_filled(&mut self, keys: &[&str]) -> Option<&'a [u8]> {
+        self.take_if(keys, |value| !value.is_empty())
     }
 
     /// Takes the first of these keys whose value is a number.
@@ -252,9 +257,9 @@ fn bucket(key: &[u8]) -> usize {
     (first ^ last << 1 ^ key.len() << 2) % BUCKETS
 }
 
-/// Decodes a text by content.
+/// Decodes a text: UTF-8 if it is valid, else Windows-1252.
 pub fn decode(bytes: &[u8]) -> CompactString {
-    CompactString::new(by_content(bytes).0)
+    CompactString::new(utf8_or_western(bytes).0)
 }
 
 /// Parses a decimal number with an optional sign.
@@ -263,7 +268,7 @@ pub fn number(bytes: &[u8]) -> Option<i64> {
 }
 
 fn quoted(bytes: &[u8]) -> String {
-    format!("{:?}", by_content(bytes).0)
+    format!("{:?}", utf8_or_western(bytes).0)
 }
 
 /// Returns the places of the values of all keys but the last, for servers that do not escape
@@ -497,6 +502,10 @@ mod tests {
         good(b"", &[]);
         good(b"\\a\\1\\b\\\\\\c", &[("a", "1"), ("b", ""), ("", "c")]);
         good(b"\\caf\xE9\\\xC3\xA9", &[("caf\u{E9}", "\u{E9}")]);
+        good(
+            b"\\\x93a\x94\\\x80\x81",
+            &[("\u{201C}a\u{201D}", "\u{20AC}\u{81}")],
+        );
         assert_eq!(
             read(b"\\a\\1\\b"),
             (Ok(rules(&[("a", "1")])), vec!["no-value"])

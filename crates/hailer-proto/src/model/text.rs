@@ -1,7 +1,7 @@
 //! Text with colors: parsed once, then available as plain text, for a terminal, or as received.
 
-use crate::codepage::CodePage;
-use crate::wire::{by_content, offsets};
+use crate::codepage::{CodePage, utf8_or_western};
+use crate::wire::{Latin1, by_content, offsets};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
@@ -329,8 +329,20 @@ impl Text {
         Self::formatted(raw, has_codes, parse_hex_codes)
     }
 
-    /// Records that the text was received as ISO-8859-1, so that [`Text::bytes`] returns the same
-    /// bytes.
+    /// Decodes text without formatting codes: UTF-8 if it is valid, else Windows-1252.
+    pub fn western(bytes: &[u8]) -> Self {
+        let (text, is_western) = utf8_or_western(bytes);
+        Self::unformatted(text).from_latin1(is_western)
+    }
+
+    /// Decodes text with the caret codes of the Quake family, like [`Text::western`].
+    pub fn western_carets(bytes: &[u8], carets: Carets) -> Self {
+        let (text, is_western) = utf8_or_western(bytes);
+        Self::carets(text, carets).from_latin1(is_western)
+    }
+
+    /// Records that the text was received in ISO-8859-1 or in Windows-1252, which extends it, so
+    /// that [`Text::bytes`] returns the same bytes.
     #[must_use]
     pub fn from_latin1(mut self, is_latin1: bool) -> Self {
         if is_latin1 {
@@ -354,12 +366,9 @@ impl Text {
     /// Returns the bytes as received.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
         if self.format.as_ref().is_some_and(|format| format.is_latin1) {
-            Cow::Owned(
-                self.raw
-                    .chars()
-                    .filter_map(crate::wire::Latin1::byte)
-                    .collect(),
-            )
+            // No character of one encoding has another byte in the other.
+            let byte = |c| Latin1::byte(c).or_else(|| CodePage::Western.byte(c));
+            Cow::Owned(self.raw.chars().filter_map(byte).collect())
         } else {
             Cow::Borrowed(self.raw.as_bytes())
         }
@@ -724,7 +733,7 @@ fn parse_unreal(raw: &str) -> Vec<Run> {
         // Characters of Windows-1252 stand for their bytes.
         let mut channel = || {
             let c = chars.next()?;
-            u8::try_from(c).ok().or_else(|| CodePage::Western.byte(c))
+            Latin1::byte(c).or_else(|| CodePage::Western.byte(c))
         };
         if let (Some(r), Some(g), Some(b)) = (channel(), channel(), channel()) {
             style.color = Some(TextColor::Rgb(r, g, b));
@@ -1169,6 +1178,18 @@ mod tests {
             b"\xA7a\xE9"
         );
         assert_eq!(&*Text::legacy("\u{A7}a").bytes(), b"\xC2\xA7a");
+        let all: Vec<u8> = (0..=0xFF).collect();
+        for text in [
+            Text::by_content(&all),
+            Text::western(&all),
+            Text::western_carets(&all, Carets::Digit),
+        ] {
+            assert_eq!(&*text.bytes(), all);
+        }
+        let text = Text::western_carets(b"^1\x93caf\xE9\x94 \x80", Carets::Digit);
+        assert_eq!(text.plain(), "\u{201C}caf\u{E9}\u{201D} \u{20AC}");
+        let text = Text::western_carets("^1caf\u{E9}".as_bytes(), Carets::Digit);
+        assert_eq!(text, Text::carets("^1caf\u{E9}", Carets::Digit));
     }
 
     #[test]

@@ -144,11 +144,10 @@ impl Exchange for Quake2Exchange {
 
 /// Adds name, map and counts of an info reply to a status.
 fn complete(mut status: Box<Status>, summary: Summary<'_>, notes: &Notes) -> Box<Status> {
-    let text = |bytes: &[u8]| (!bytes.is_empty()).then(|| decode(bytes));
-    status.name = status
-        .name
-        .or_else(|| text(summary.name).map(Text::unformatted));
-    status.map = status.map.or_else(|| text(summary.map));
+    let filled = |bytes| Some(bytes).filter(|bytes: &&[u8]| !bytes.is_empty());
+    let name = filled(summary.name).map(Text::western);
+    status.name = status.name.or(name);
+    status.map = status.map.or_else(|| filled(summary.map).map(decode));
     status.players.max = status.players.max.or(Some(summary.max));
     let listed = status.players.online;
     if listed.is_none_or(|listed| listed < summary.online) {
@@ -166,7 +165,7 @@ fn complete(mut status: Box<Status>, summary: Summary<'_>, notes: &Notes) -> Box
 /// Converts a status reply (spec/quake2.md#8).
 fn status(mut info: Infostring<'_>, players: Vec<Line<'_>>, has_players: bool) -> Box<Status> {
     let mut status = Box::<Status>::default();
-    status.name = info.take_text(&["hostname"]).map(Text::unformatted);
+    status.name = info.take_filled(&["hostname"]).map(Text::western);
     status.map = info.take_text(&["mapname"]);
     status.game = info.take_text(&["gamename", "game"]);
     status.version = info.take_text(&["version"]);
@@ -186,7 +185,7 @@ fn status(mut info: Infostring<'_>, players: Vec<Line<'_>>, has_players: bool) -
         let player = |line: Line<'_>| Player {
             score: line.score,
             latency_ms: line.ping.and_then(|ping| i32::try_from(ping).ok()),
-            ..Player::named(Text::unformatted(decode(line.name)))
+            ..Player::named(Text::western(line.name))
         };
         let players = players.into_iter().map(player);
         status.players.set_list(players.collect());

@@ -1,9 +1,11 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/quake2.md#2 to #4).
 
 use super::deviation::*;
-use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, number, pieces, words};
+use crate::infostring::{
+    Infostring, MAX_LINES, PairDeviations, Word, decode, number, pieces, words,
+};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, by_content};
+use crate::wire::{Error, Notes, Reader};
 use alloc::{format, vec::Vec};
 
 /// Starts every message outside of a game session.
@@ -142,7 +144,7 @@ impl<'a> Reply<'a> {
                     return Self::status(rest, at, notes);
                 }
                 r.take(rest.len(), "text")?;
-                r.note(at, "text", || format!("{:?}", by_content(rest).0));
+                r.note(at, "text", || format!("{:?}", decode(rest)));
                 Ok(Self::Print(rest))
             }
             None => Err(Error::bad("command", r.at(), "print, info or ack")),
@@ -160,7 +162,7 @@ impl<'a> Reply<'a> {
         };
         if line.ends_with(b": wrong version") {
             notes.field(at..at + line.len(), "text", || {
-                format!("{:?}", by_content(line).0)
+                format!("{:?}", decode(line))
             });
             return Ok(Self::WrongVersion);
         }
@@ -301,7 +303,8 @@ pub(super) fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::{String, ToString};
+    use alloc::string::ToString;
+    use compact_str::CompactString;
 
     fn bytes(body: &str) -> Vec<u8> {
         [&OUT_OF_BAND, body.as_bytes()].concat()
@@ -353,12 +356,12 @@ mod tests {
 
     #[test]
     fn summaries_are_read_from_the_end() {
-        let read = |body: &str| -> (String, String, i64, i64) {
+        let read = |body: &str| -> (CompactString, CompactString, i64, i64) {
             let bytes = bytes(&format!("info\n{body}"));
             match Reply::read(&bytes, &mut Notes::explaining()) {
                 Ok(Reply::Info(summary)) => (
-                    by_content(summary.name).0.into(),
-                    by_content(summary.map).0.into(),
+                    decode(summary.name),
+                    decode(summary.map),
                     summary.online,
                     summary.max,
                 ),

@@ -6,7 +6,7 @@ use super::message::{Kind, Line, Reply, Request};
 use crate::infostring::{Infostring, decode};
 use crate::model::{Carets, Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
-use crate::wire::{Notes, by_content};
+use crate::wire::Notes;
 use alloc::{boxed::Box, vec::Vec};
 use compact_str::CompactString;
 
@@ -244,9 +244,9 @@ fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
         players,
     } = reply;
     let carets = carets(&info);
-    let text = |text: CompactString| Text::carets(text, carets);
+    let text = |bytes| Text::western_carets(bytes, carets);
     let mut status = Box::<Status>::default();
-    status.name = info.take_text(&["sv_hostname", "hostname"]).map(text);
+    status.name = info.take_filled(&["sv_hostname", "hostname"]).map(text);
     status.map = info.take_text(&["mapname"]);
     status.game = info.take_text(&["gamename"]);
     status.mode = info
@@ -291,8 +291,8 @@ fn dark_places_mode(info: &Infostring<'_>) -> Option<CompactString> {
 }
 
 fn player(line: &Line<'_>, carets: Carets) -> Player {
-    let text = |bytes: &[u8]| Value::from(by_content(bytes).0.as_ref());
-    let mut player = Player::named(Text::carets(decode(line.name), carets));
+    let text = |bytes: &[u8]| Value::from(decode(bytes).as_str());
+    let mut player = Player::named(Text::western_carets(line.name, carets));
     player.score = line.score;
     player.latency_ms = line.ping.and_then(|ping| i32::try_from(ping).ok());
     player.team = line.team.map(|team| compact_str::format_compact!("{team}"));
