@@ -12,6 +12,10 @@ use compact_str::CompactString;
 
 /// Returned by Quake Wars in place of the second challenge of a request that has none.
 const NO_CHALLENGE: [u8; CHALLENGE] = [0xFF; CHALLENGE];
+/// Major number of the versions of Doom 3.
+const DOOM3_MAJOR: u32 = 1;
+/// Major number of the versions of Quake 4.
+const QUAKE4_MAJOR: u32 = 2;
 /// Default port of Enemy Territory: Quake Wars.
 const QUAKE_WARS_PORT: u16 = 27_733;
 
@@ -87,13 +91,14 @@ const PASSWORD: &[&str] = &["si_usePass", "si_needPass"];
 /// Converts a reply to a status (spec/doom3.md#8).
 fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Status {
     let mut taken = Vec::new();
-    let mut take = |keys: &[&'static str]| -> Option<CompactString> {
-        let key = keys.iter().find(|key| {
-            let value = reply.value(key);
-            value.is_some_and(|value| !value.is_empty())
-        })?;
-        taken.push(*key);
-        reply.value(key).map(decode)
+    let mut take_bytes = |keys: &[&'static str]| {
+        let mut filled = keys.iter().filter_map(|key| {
+            let value = reply.value(key)?;
+            (!value.is_empty()).then_some((*key, value))
+        });
+        let (key, value) = filled.next()?;
+        taken.push(key);
+        Some(value)
     };
     let carets = match reply.game {
         Game::Quake4 => Carets::Quake4,
@@ -106,8 +111,10 @@ fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Status {
         }
         Game::Doom3 | Game::Quake4 => map,
     };
+    let name = take_bytes(NAME);
+    let mut take = |keys| take_bytes(keys).map(decode);
     let mut status = Status {
-        name: take(NAME).map(|name| Text::carets(name, carets)),
+        name: name.map(|name| Text::western_carets(name, carets)),
         map: take(MAP).map(map),
         mode: take(MODE),
         game: take(GAME),
@@ -148,13 +155,13 @@ fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Status {
         notes.deviation(&MISSING_PLAYERS, 0);
     }
     status.players.online = Some(online);
-    let kinds = entries.iter().filter_map(|entry| entry.is_bot);
-    if reply.game == Game::QuakeWars {
-        status.players.bots = Some(kinds.filter(|is_bot| *is_bot).count() as i64);
+    if count == online {
+        let mut bots = entries.iter().map(|entry| is_bot(entry, reply));
+        status.players.bots = bots.try_fold(0, |count, is_bot| Some(count + i64::from(is_bot?)));
     }
     let is_withheld = listed == Some(0) && count == 0 && online > 0;
     if with_players && !is_withheld {
-        let players = entries.iter().map(|entry| player(entry, carets));
+        let players = entries.iter().map(|entry| player(entry, reply, carets));
         status.players.set_list(players.collect());
     }
     status
@@ -175,14 +182,22 @@ fn extras(reply: &Reply<'_>) -> Vec<Extra> {
     extra
 }
 
-fn player(entry: &Entry<'_>, carets: Carets) -> Player {
-    let mut player = Player::named(Text::carets(decode(entry.name), carets));
+/// Returns whether a player is a bot, from the flag of Quake Wars or the ping of Doom 3 and Quake 4
+/// (spec/doom3.md#4). `None` if the game reveals nothing.
+fn is_bot(entry: &Entry<'_>, reply: &Reply<'_>) -> Option<bool> {
+    let major = reply.version >> 16;
+    let is_known = reply.game != Game::QuakeWars && matches!(major, DOOM3_MAJOR | QUAKE4_MAJOR);
+    entry.is_bot.or_else(|| is_known.then_some(entry.ping == 0))
+}
+
+fn player(entry: &Entry<'_>, reply: &Reply<'_>, carets: Carets) -> Player {
+    let mut player = Player::named(Text::western_carets(entry.name, carets));
     player.latency_ms = Some(i32::from(entry.ping));
     let mut add = |extra: Option<Extra>| player.extra.extend(extra);
     add(Some(Extra::new("id", i64::from(entry.id))));
     add(entry.rate.map(|rate| Extra::new("rate", i64::from(rate))));
     add((!entry.clan.is_empty()).then(|| Extra::new("clan", decode(entry.clan))));
-    add(entry.is_bot.map(|is_bot| Extra::new("bot", is_bot)));
+    add(is_bot(entry, reply).map(|is_bot| Extra::new("bot", is_bot)));
     if let Some(statistics) = entry.statistics {
         let experience = Value::Float(f64::from(statistics.experience));
         add(Some(Extra::new("experience", experience)));
@@ -257,7 +272,9 @@ mod tests {
 
     #[test]
     fn each_game_can_be_served() {
-        let sample = Doom3.sample(3);
+        let mut samples = (0..).map(|seed| Doom3.sample(seed));
+        let with_bots = |sample: &Status| sample.players.bots > Some(0);
+        let sample = samples.find(with_bots).unwrap();
         for (game, version) in [
             ("doom3", "1.41"),
             ("quake4", "2.85"),
@@ -275,6 +292,7 @@ mod tests {
             );
             assert_eq!(status.deviations.len(), 0, "{game}");
             assert_eq!(status.map, sample.map, "{game}");
+            assert_eq!(status.players.bots, sample.players.bots, "{game}");
         }
     }
 

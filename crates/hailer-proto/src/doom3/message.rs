@@ -1,8 +1,9 @@
 //! Bytes ⇄ messages. The only file that knows offsets (spec/doom3.md#2 to #4).
 
 use super::deviation::*;
+use crate::infostring::decode;
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, by_content, first_nul};
+use crate::wire::{Error, Notes, Reader, first_nul};
 use alloc::{format, vec::Vec};
 
 /// Starts every message outside of a game session.
@@ -419,7 +420,7 @@ fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Err
     let length = first_nul(r.rest()).unwrap_or(r.remaining());
     let text = r.take(length + 1, field)?;
     let text = text.get(..length).unwrap_or_default();
-    r.note(at, field, || format!("{:?}", by_content(text).0));
+    r.note(at, field, || format!("{:?}", decode(text)));
     Ok(text)
 }
 
@@ -485,7 +486,7 @@ mod tests {
             Err(error) => error.to_string(),
             Ok(reply) => {
                 let player = |player: &Player<'_>| {
-                    let text = |bytes| by_content(bytes).0;
+                    let text = decode;
                     let name = text(player.name);
                     let clan = text(player.clan);
                     format!(

@@ -33,10 +33,24 @@ pub(super) fn status(seed: u64) -> Status {
     });
     status.rules = rules.collect();
     server.players.truncate(MAX_PLAYERS);
+    let mut bots = 0;
     for (id, player) in (0_i64..).zip(&mut server.players) {
         player.uuid = None;
-        player.latency_ms = Some(random.below(180) as i32);
-        player.extra = [Extra::new("id", id), Extra::new("rate", 16_000)].into();
+        let is_bot = random.below(8) == 0;
+        let latency = if is_bot {
+            0
+        } else {
+            1 + random.below(180) as i32
+        };
+        player.latency_ms = Some(latency);
+        player.extra = [
+            Extra::new("id", id),
+            Extra::new("rate", 16_000),
+            Extra::new("bot", is_bot),
+        ]
+        .into();
+        bots += i64::from(is_bot);
     }
+    status.players.bots = Some(bots);
     server.finish()
 }

@@ -256,10 +256,18 @@ fn encode(id: u8, player: &Player, game: Game) -> Vec<u8> {
         Some(Value::Int(rate)) => u32::try_from(*rate).unwrap_or(DEFAULT_RATE),
         _ => DEFAULT_RATE,
     };
-    let ping = player
-        .latency_ms
-        .unwrap_or(UNKNOWN_PING_MS)
-        .clamp(0, i32::from(u16::MAX)) as u16;
+    let is_bot = match extra("bot") {
+        Some(Value::Bool(is_bot)) => Some(*is_bot),
+        _ => None,
+    };
+    let latency = player.latency_ms.unwrap_or(UNKNOWN_PING_MS);
+    // Doom 3 and Quake 4 have no flag: clients take a ping of 0 for a bot.
+    let ping = match is_bot {
+        Some(true) if game != Game::QuakeWars => 0,
+        Some(false) => latency.max(UNKNOWN_PING_MS),
+        _ => latency,
+    };
+    let ping = ping.clamp(0, i32::from(u16::MAX)) as u16;
     let mut out = Vec::from([id]);
     out.extend(ping.to_le_bytes());
     if game != Game::QuakeWars {
@@ -272,7 +280,7 @@ fn encode(id: u8, player: &Player, game: Game) -> Vec<u8> {
         Game::QuakeWars => {
             out.push(0);
             out.extend(clan);
-            out.push(u8::from(extra("bot") == Some(&Value::Bool(true))));
+            out.push(u8::from(is_bot == Some(true)));
         }
     }
     out
