@@ -224,7 +224,8 @@ impl ExchangeDriver {
     }
 
     /// Rebuilds the driver of an exchange that has sent its first request `1 + timeouts` times and
-    /// received nothing. Appends the last of these requests to `out`.
+    /// received nothing. Appends the last of these requests to `out`, or its first datagram if the
+    /// action is [`Action::SendMore`].
     pub(crate) fn replayed(
         exchange: Box<dyn Exchange>,
         limits: QueryLimits,
@@ -236,10 +237,16 @@ impl ExchangeDriver {
         let mut driver = Self::new(exchange, limits);
         let start = out.len();
         let mut action = driver.start(started, out);
-        while driver.timeouts < timeouts && matches!(action, Action::Send) {
+        while driver.timeouts < timeouts {
             out.truncate(start);
-            driver.timeouts += 1;
-            action = driver.repeat(last_send, out);
+            action = match action {
+                Action::SendMore => driver.resume(last_send, out),
+                Action::Send => {
+                    driver.timeouts += 1;
+                    driver.repeat(last_send, out)
+                }
+                _ => break,
+            };
         }
         driver.last_send = last_send;
         driver.waiting_since = last_send;

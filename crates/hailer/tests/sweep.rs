@@ -819,6 +819,54 @@ fn configured_timeouts_and_retries_are_kept() {
     assert_eq!(silence(config, ms(100)).0.len(), 3, "no overflow");
 }
 
+/// The second timeout sends two requests of which old servers of A2S know one (spec/a2s.md#8).
+#[test]
+fn all_datagrams_of_a_retry_are_sent() {
+    let mut config = fast(1_000.0);
+    config.limits.retries = 3;
+    let mut engine = SweepEngine::new(config, [9; 16]);
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
+    let a2s = registry::find("a2s").unwrap();
+    let mut list = List::new(addresses(2).map(|address| (address, a2s)));
+    let mut now = Duration::ZERO;
+    let mut sent: BTreeMap<SocketAddr, Vec<String>> = BTreeMap::new();
+    while !engine.is_done() {
+        engine.tick(now, &mut out, &mut ends);
+        engine.start_probes(now, &mut list, &mut out, &mut ends);
+        let pending: Vec<_> = out.v4.pending().collect();
+        let mut replies = Vec::new();
+        for (to, _, bytes) in pending {
+            let text = String::from_utf8_lossy(&bytes[4..]);
+            let text = text.trim_end_matches('\0').to_string();
+            // The first server replies.
+            let is_known = text == "info" && Some(to) == addresses(2).next();
+            replies.extend(is_known.then_some(to));
+            sent.entry(to).or_default().push(text);
+        }
+        out.v4.clear();
+        for from in replies {
+            let info = b"\xFF\xFF\xFF\xFFC192.0.2.2:27015\0Old Quay\0m\0f\0g\0\x05\x10\x2F";
+            engine.receive(now, from, Duration::ZERO, info, &mut out, &mut ends);
+        }
+        now += ms(8);
+        assert!(now < Duration::from_secs(100), "it must end");
+    }
+    let letter = "TSource Engine Query";
+    let tries = [letter, letter, "details", "info", letter];
+    let [first, second] = addresses(2).map(|to| &sent[&to]).collect::<Vec<_>>()[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(second[..], tries);
+    assert_eq!(first[..4], tries[..4]);
+    assert_eq!(first[4], "players");
+    let statuses = ends.0.iter().filter_map(|end| end.result.as_ref().ok());
+    let names: Vec<_> = statuses
+        .filter_map(|answer| answer.status.title())
+        .collect();
+    assert_eq!(names, ["Old Quay"]);
+}
+
 /// However coarse the steps of the simulated clock are.
 #[test]
 fn round_trip_times_are_exact_to_the_microsecond() {

@@ -201,7 +201,7 @@ impl A2sExchange {
             Outgoing::Players => ROUNDS + round,
             Outgoing::Rules => 2 * ROUNDS + round,
             Outgoing::OldChallenge => 3 * ROUNDS,
-            Outgoing::Word(Word::Details) => 3 * ROUNDS + 1,
+            Outgoing::Word(Word::Details | Word::Info) => 3 * ROUNDS + 1,
             Outgoing::Word(Word::Players) => 3 * ROUNDS + 2,
             Outgoing::Word(_) => 3 * ROUNDS + 3,
         }
@@ -245,9 +245,10 @@ impl A2sExchange {
         self.timeouts = self.timeouts.saturating_add(1);
         let is_even = self.timeouts.is_multiple_of(2);
         match self.phase {
-            // Servers of 1999 to 2003 do not know the letters.
+            // Servers of 1999 to 2003 do not know the letters, and the oldest only know `info`.
             Phase::Info if self.challenge.is_none() && is_even => {
-                self.send([Some(Outgoing::Word(Word::Details))], out)
+                let words = [Word::Details, Word::Info];
+                self.send(words.map(|word| Some(Outgoing::Word(word))), out)
             }
             Phase::Info if self.challenge.is_none() => self.send([Some(Outgoing::PlainInfo)], out),
             // Some filters drop info requests with a challenge.
@@ -597,7 +598,8 @@ fn string(bytes: &[u8]) -> CompactString {
 }
 
 fn text(bytes: &[u8]) -> Text {
-    Text::unformatted(decode(bytes).0)
+    let (text, deviation) = decode(bytes);
+    Text::unformatted(text).from_latin1(deviation == Some(&NOT_UTF8))
 }
 
 fn filled_text(bytes: &[u8]) -> Option<Text> {
@@ -1132,8 +1134,11 @@ mod tests {
         exchange.handle(Input::Start, &mut out);
         exchange.handle(Input::Timeout, &mut out);
         out.clear();
-        assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::Send);
+        assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::SendMore);
         assert_eq!(out, b"\xFF\xFF\xFF\xFFdetails\0");
+        out.clear();
+        assert_eq!(exchange.handle(Input::Continue, &mut out), Step::Send);
+        assert_eq!(out, b"\xFF\xFF\xFF\xFFinfo\0");
         let old = b"\xFF\xFF\xFF\xFFm1\0Old\0m\0f\0g\0\x01\x08\x2Fdl\0\0\0\0";
         out.clear();
         let step = exchange.handle(Input::Datagram(old), &mut out);

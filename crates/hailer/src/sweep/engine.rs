@@ -357,17 +357,23 @@ impl SweepEngine {
     /// Sends the datagram of the current try to a server that has not replied.
     fn send_again(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
         let (to, wait) = (self.flight.address(id), self.wait(now, id));
-        let draft = out.of(to).draft();
-        match self.replay(id, now, draft) {
-            // Without a reply, an exchange sends one datagram at a time.
-            (_, Action::Send | Action::SendMore | Action::Reconnect) => {
-                let length = out.of(to).commit(to, None);
-                self.flight.slot_mut(id).sent_or_driver = now.as_micros() as u32;
-                self.flight.wake_at(id, now + wait);
-                self.sent(to.ip(), length);
+        let (mut drive, mut action) = self.replay(id, now, out.of(to).draft());
+        loop {
+            match action {
+                Action::Send | Action::SendMore | Action::Reconnect => {
+                    let length = out.of(to).commit(to, None);
+                    self.flight.slot_mut(id).sent_or_driver = now.as_micros() as u32;
+                    self.flight.wake_at(id, now + wait);
+                    self.sent(to.ip(), length);
+                }
+                Action::Wait | Action::Progress => self.flight.wake_at(id, now + wait),
+                Action::End(end) => return self.end(now, id, Some(&drive), end, sink),
             }
-            (_, Action::Wait | Action::Progress) => self.flight.wake_at(id, now + wait),
-            (drive, Action::End(end)) => self.end(now, id, Some(&drive), end, sink),
+            if !matches!(action, Action::SendMore) {
+                return;
+            }
+            self.rate_limits.owe(to.ip(), now);
+            action = drive.resume(now, out.of(to).draft());
         }
     }
 
@@ -520,7 +526,10 @@ impl SweepEngine {
             let is_first_try = slot.resends == 0;
             let mut scratch = std::mem::take(&mut self.scratch);
             scratch.clear();
-            let (mut drive, _) = self.replay(id, now, &mut scratch);
+            let (mut drive, mut action) = self.replay(id, now, &mut scratch);
+            while matches!(action, Action::SendMore) {
+                action = drive.resume(drive.last_send(), &mut scratch);
+            }
             self.scratch = scratch;
             let kept = if waited.is_zero() { self.lag } else { waited };
             let received_at = now - kept.min(now);
