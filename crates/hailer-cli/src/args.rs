@@ -196,7 +196,7 @@ pub(crate) enum Command {
     World(Box<World>),
     #[cfg(not(feature = "game"))]
     #[command(hide = true, disable_help_flag = true)]
-    World(Absent),
+    World(AbsentCommand),
     /// Monitor servers over time: history, web page, API and alerts
     #[cfg(feature = "monitor")]
     #[command(after_help = MONITOR, args_conflicts_with_subcommands = true, subcommand_value_name = "ACTION")]
@@ -208,21 +208,21 @@ pub(crate) enum Command {
     Monitor(Box<Monitor>),
     #[cfg(not(feature = "monitor"))]
     #[command(hide = true, disable_help_flag = true)]
-    Monitor(Absent),
+    Monitor(AbsentCommand),
     /// Show a running hailer serve live: rates, drops, budget, sources, busiest clients
     #[cfg(feature = "top")]
     #[command(after_help = TOP)]
     Top(Box<Top>),
     #[cfg(not(feature = "top"))]
     #[command(hide = true, disable_help_flag = true)]
-    Top(Absent),
+    Top(AbsentCommand),
     /// Show servers live: a table with trends and charts, polled from here or by a running hailer monitor
     #[cfg(feature = "monitor")]
     #[command(after_help = WATCH)]
     Watch(Box<Watch>),
     #[cfg(not(feature = "monitor"))]
     #[command(hide = true, disable_help_flag = true)]
-    Watch(Absent),
+    Watch(AbsentCommand),
     /// Explain datagrams and game sessions field by field
     #[command(after_help = DECODE)]
     Decode(Box<Decode>),
@@ -232,14 +232,14 @@ pub(crate) enum Command {
     Join(Box<Join>),
     #[cfg(not(feature = "game"))]
     #[command(hide = true, disable_help_flag = true)]
-    Join(Absent),
+    Join(AbsentCommand),
     /// Forward game clients to a server and show every packet
     #[cfg(feature = "game")]
     #[command(after_help = PROXY)]
     Proxy(Box<Proxy>),
     #[cfg(not(feature = "game"))]
     #[command(hide = true, disable_help_flag = true)]
-    Proxy(Absent),
+    Proxy(AbsentCommand),
     /// Start simulated servers on this machine, query them and show the answers
     Demo(Box<Demo>),
     /// Show the supported protocols
@@ -263,7 +263,7 @@ pub(crate) enum Command {
 // Arguments of a command that is not part of this build.
 #[cfg(not(all(feature = "game", feature = "monitor")))]
 #[derive(Args)]
-pub(crate) struct Absent {
+pub(crate) struct AbsentCommand {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     _arguments: Vec<std::ffi::OsString>,
 }

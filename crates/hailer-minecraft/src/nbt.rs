@@ -287,7 +287,7 @@ fn length(reader: &mut Reader, field: &'static str) -> Result<usize, Error> {
 impl fmt::Display for Nbt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = f.precision().unwrap_or(MAX_TEXT);
-        let mut out = Cut {
+        let mut out = CharLimit {
             out: f,
             left,
             is_full: false,
@@ -307,13 +307,13 @@ impl fmt::Display for Nbt {
 }
 
 /// Passes on the first `left` characters, then fails, which stops a writer early.
-struct Cut<'a, 'f> {
+struct CharLimit<'a, 'f> {
     out: &'a mut fmt::Formatter<'f>,
     left: usize,
     is_full: bool,
 }
 
-impl Write for Cut<'_, '_> {
+impl Write for CharLimit<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for c in text.chars() {
             if self.left == 0 {
@@ -328,7 +328,7 @@ impl Write for Cut<'_, '_> {
 }
 
 // Each level writes a bracket before it descends, so the cut limits the recursion too.
-fn value_text(out: &mut Cut, value: &ValueRef) -> fmt::Result {
+fn value_text(out: &mut CharLimit, value: &ValueRef) -> fmt::Result {
     match *value {
         ValueRef::Byte(n) => write!(out, "{n}b"),
         ValueRef::Short(n) => write!(out, "{n}s"),
@@ -345,7 +345,7 @@ fn value_text(out: &mut Cut, value: &ValueRef) -> fmt::Result {
     }
 }
 
-fn compound_text(out: &mut Cut, compound: &Compound) -> fmt::Result {
+fn compound_text(out: &mut CharLimit, compound: &Compound) -> fmt::Result {
     out.write_char('{')?;
     for (i, (name, value)) in compound.iter().enumerate() {
         if i > 0 {
@@ -357,7 +357,7 @@ fn compound_text(out: &mut Cut, compound: &Compound) -> fmt::Result {
     out.write_char('}')
 }
 
-fn key(out: &mut Cut, name: &str) -> fmt::Result {
+fn key(out: &mut CharLimit, name: &str) -> fmt::Result {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     if !name.is_empty() && name.chars().all(plain) {
         write!(out, "{name}:")
@@ -367,10 +367,10 @@ fn key(out: &mut Cut, name: &str) -> fmt::Result {
 }
 
 fn sequence<T>(
-    out: &mut Cut,
+    out: &mut CharLimit,
     head: &str,
     items: impl IntoIterator<Item = T>,
-    item: impl Fn(&mut Cut, T) -> fmt::Result,
+    item: impl Fn(&mut CharLimit, T) -> fmt::Result,
 ) -> fmt::Result {
     out.write_str(head)?;
     for (i, value) in items.into_iter().enumerate() {

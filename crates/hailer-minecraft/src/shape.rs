@@ -26,7 +26,7 @@ pub fn collision_boxes(
     out: &mut Vec<CollisionBox>,
 ) {
     let Block { id, metadata } = block_at(at);
-    let mut boxes = Boxes { at, out };
+    let mut boxes = BlockBoxes { at, out };
     match id {
         26 => boxes.push_height(9.0),
         44 | 126 => {
@@ -92,12 +92,12 @@ pub fn collision_boxes(
 }
 
 /// The boxes of the block at `at`. Bounds are in sixteenths of a block.
-struct Boxes<'a> {
+struct BlockBoxes<'a> {
     at: [i32; 3],
     out: &'a mut Vec<CollisionBox>,
 }
 
-impl Boxes<'_> {
+impl BlockBoxes<'_> {
     fn push(&mut self, min: [f64; 3], max: [f64; 3]) {
         let [x, y, z] = self.at.map(f64::from);
         let place = |[x1, y1, z1]: [f64; 3]| [x + x1 / 16.0, y + y1 / 16.0, z + z1 / 16.0];

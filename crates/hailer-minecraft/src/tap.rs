@@ -186,7 +186,7 @@ impl Tap {
         self.newest(direction).map_or(0, |lane| lane.stream.at())
     }
 
-    fn newest(&self, direction: PacketDirection) -> Option<&Lane> {
+    fn newest(&self, direction: PacketDirection) -> Option<&DirectionDecoder> {
         self.candidates
             .last()
             .map(|candidate| candidate.lane(direction))
@@ -303,13 +303,13 @@ struct Candidate {
     build: Build,
     /// Whether the build is a guess, which the client's protocol number may disprove.
     is_guess: bool,
-    to_server: Lane,
-    to_client: Lane,
+    to_server: DirectionDecoder,
+    to_client: DirectionDecoder,
 }
 
 impl Candidate {
     fn new(build: Build, is_guess: bool) -> Self {
-        let lane = |direction| Lane {
+        let lane = |direction| DirectionDecoder {
             stream: PacketStream::new(direction, build),
             cipher: None,
             encrypted_at: None,
@@ -326,14 +326,14 @@ impl Candidate {
         }
     }
 
-    fn lane(&self, direction: PacketDirection) -> &Lane {
+    fn lane(&self, direction: PacketDirection) -> &DirectionDecoder {
         match direction {
             PacketDirection::ToServer => &self.to_server,
             PacketDirection::ToClient => &self.to_client,
         }
     }
 
-    fn lane_mut(&mut self, direction: PacketDirection) -> &mut Lane {
+    fn lane_mut(&mut self, direction: PacketDirection) -> &mut DirectionDecoder {
         match direction {
             PacketDirection::ToServer => &mut self.to_server,
             PacketDirection::ToClient => &mut self.to_client,
@@ -389,7 +389,7 @@ impl Candidate {
 
 /// One direction, decoded in one candidate build.
 #[derive(Debug)]
-struct Lane {
+struct DirectionDecoder {
     stream: PacketStream,
     cipher: Option<Cipher>,
     encrypted_at: Option<u64>,
@@ -402,7 +402,7 @@ struct Lane {
     is_closed: bool,
 }
 
-impl Lane {
+impl DirectionDecoder {
     fn push(&mut self, bytes: &[u8]) {
         if let Some(sealed) = &mut self.sealed {
             *sealed += bytes.len() as u64;

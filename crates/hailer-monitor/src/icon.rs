@@ -65,10 +65,10 @@ impl FromStr for IconId {
 
 /// Icons in memory.
 #[derive(Debug, Default)]
-pub struct Icons(Mutex<Kept>);
+pub struct Icons(Mutex<IconCache>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct IconCache {
     by_id: HashMap<IconId, Arc<Icon>>,
     /// The oldest first.
     order: VecDeque<IconId>,

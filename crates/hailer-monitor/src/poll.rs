@@ -20,7 +20,7 @@ mod plan;
 use self::plan::{GamePlan, PlannedProbe};
 
 use crate::health::{Health, HealthRules, State};
-use crate::sample::{Difference, Event, EventKind, Millis, Sample, unix_millis};
+use crate::sample::{Event, EventKind, Millis, Sample, ValueChange, unix_millis};
 use crate::schedule::{DueSample, Schedule};
 use crate::server::{Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
@@ -1187,7 +1187,7 @@ fn differences(before: &LastStatus, now: &LastStatus) -> Vec<EventKind> {
     let differ = |from: &Option<CompactString>, to: &Option<CompactString>| {
         let is_other = to.is_some() && from.is_some() && from != to;
         let text = |text: &Option<CompactString>| text.as_deref().map(str::to_owned);
-        is_other.then(|| Difference {
+        is_other.then(|| ValueChange {
             from: text(from),
             to: text(to),
         })

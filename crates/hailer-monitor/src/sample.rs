@@ -64,18 +64,18 @@ pub enum EventKind {
     /// The server no longer flaps.
     Steady,
     /// The version changed.
-    Version(Difference),
+    Version(ValueChange),
     /// The map changed.
-    Map(Difference),
+    Map(ValueChange),
     /// The MOTD changed, apart from its formatting.
-    Motd(Difference),
+    Motd(ValueChange),
     /// The name of the server resolves to a different address.
-    Address(Difference),
+    Address(ValueChange),
 }
 
 /// A value before and after a change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Difference {
+pub struct ValueChange {
     /// The old value; `None` if the server reported none.
     pub from: Option<String>,
     /// The new value; `None` if the server reports none.

@@ -6,7 +6,7 @@ use hailer::proto::{Cookie, Direction, Epoch, Keys, Options, Player, Protocol, S
 use hailer::{Ask, Status, Text, registry};
 use hailer_monitor::health::State;
 use hailer_monitor::history::{Batch, History, PlayerSession, Retention};
-use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
+use hailer_monitor::sample::{Event, EventKind, Millis, Sample, ValueChange};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::{LastStatus, StateTable, Update};
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub async fn history(now: Millis) -> History {
             },
         );
         event(300, EventKind::Up);
-        let change = |from: &str, to: &str| Difference {
+        let change = |from: &str, to: &str| ValueChange {
             from: Some(from.into()),
             to: Some(to.into()),
         };
@@ -100,7 +100,7 @@ pub async fn history(now: Millis) -> History {
         );
         event(
             60,
-            EventKind::Map(Difference {
+            EventKind::Map(ValueChange {
                 from: None,
                 to: Some("world".into()),
             }),

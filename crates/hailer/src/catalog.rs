@@ -34,12 +34,12 @@ use std::sync::{PoisonError, RwLock};
 pub const MAX_ADDED: usize = 4_096;
 
 /// Games and protocols that the program added.
-static ADDED: RwLock<Added> = RwLock::new(Added {
+static ADDED: RwLock<AddedEntries> = RwLock::new(AddedEntries {
     games: Vec::new(),
     protocols: Vec::new(),
 });
 
-struct Added {
+struct AddedEntries {
     games: Vec<&'static Game>,
     protocols: Vec<&'static dyn Protocol>,
 }

@@ -3,7 +3,7 @@
 use super::secrets;
 use crate::args::Join as Args;
 use crate::exit::{Exit, as_known, usage};
-use crate::print::game::{End, Show};
+use crate::print::game::{End, EventPrinter};
 use crate::print::{columns, stderr};
 use anstream::ColorChoice;
 use anyhow::{Context, anyhow};
@@ -90,7 +90,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     }
     let mut secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
     let mut record = args.record.as_deref().map(create).transpose()?;
-    let mut show = Show::new(&args);
+    let mut show = EventPrinter::new(&args);
     let mut interrupted = std::pin::pin!(super::service::interrupted());
     let connected = tokio::select! {
         () = &mut interrupted => Err(None),
@@ -226,7 +226,7 @@ async fn play(
     args: &Args,
     mut inputs: VecDeque<Input>,
     session: &mut JoinSession,
-    show: &mut Show,
+    show: &mut EventPrinter,
     secrets: &mut Option<File>,
 ) -> anyhow::Result<End> {
     let mut typed = typed();
@@ -395,7 +395,7 @@ fn save(path: &Path, image: &map::MapImage) -> anyhow::Result<()> {
 
 fn finish(
     args: &Args,
-    show: &Show,
+    show: &EventPrinter,
     session: Option<&JoinSession>,
     end: End,
 ) -> anyhow::Result<Exit> {

@@ -25,7 +25,7 @@ pub(crate) enum End {
 }
 
 /// Prints events, and collects what the summary needs.
-pub(crate) struct Show {
+pub(crate) struct EventPrinter {
     out: RefCell<anstream::Stdout>,
     is_json: bool,
     target: String,
@@ -84,7 +84,7 @@ struct PacketGroup {
     bytes: u64,
 }
 
-impl Show {
+impl EventPrinter {
     pub(crate) fn new(args: &Join) -> Self {
         Self {
             out: RefCell::new(anstream::stdout()),

@@ -9,14 +9,14 @@ use std::io::{self, Write};
 /// Serializes a value to one line.
 pub(crate) fn line(value: &impl Serialize) -> Result<String> {
     let mut out = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut out, Harmless))?;
+    value.serialize(&mut Serializer::with_formatter(&mut out, EscapingFormatter))?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
 /// Compact formatter that writes every character that could control a terminal as `\uXXXX`.
-struct Harmless;
+struct EscapingFormatter;
 
-impl Formatter for Harmless {
+impl Formatter for EscapingFormatter {
     fn write_string_fragment<W: ?Sized + Write>(
         &mut self,
         writer: &mut W,

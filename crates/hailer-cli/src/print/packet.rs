@@ -192,11 +192,11 @@ impl PacketView<'_> {
 
 /// Counts packets by name.
 #[derive(Debug, Default)]
-pub(crate) struct Summary(BTreeMap<(u8, &'static str, &'static str), Sums>);
+pub(crate) struct Summary(BTreeMap<(u8, &'static str, &'static str), PacketTotals>);
 
 /// Totals of one packet name and direction.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct PacketTotals {
     packets: u64,
     bytes: u64,
     /// Packets that Hailer would encode differently, such as a boolean that is neither 0 nor 1.
@@ -224,7 +224,7 @@ impl Summary {
     /// Prints one row for each name and direction, or a line of JSON.
     pub(crate) fn show(&self, out: &mut impl Write, is_json: bool) -> io::Result<()> {
         if is_json {
-            let rows = self.0.iter().map(|((id, name, direction), Sums { packets, bytes, odd })| {
+            let rows = self.0.iter().map(|((id, name, direction), PacketTotals { packets, bytes, odd })| {
                 json!({"id": id, "packet": name, "direction": direction, "packets": packets, "bytes": bytes, "noncanonical": odd})
             });
             let value =
@@ -233,7 +233,7 @@ impl Summary {
         }
         for (
             (id, name, direction),
-            Sums {
+            PacketTotals {
                 packets,
                 bytes,
                 odd,
@@ -255,7 +255,7 @@ impl Summary {
                 "{arrow} 0x{id:02X} {name:<24} {packets:>9} {bytes:>12} bytes{note}"
             )?;
         }
-        let sum = |of: fn(&Sums) -> u64| self.0.values().map(of).sum::<u64>();
+        let sum = |of: fn(&PacketTotals) -> u64| self.0.values().map(of).sum::<u64>();
         let packets = sum(|sums| sums.packets);
         let bytes = sum(|sums| sums.bytes);
         let odd = sum(|sums| sums.odd);

@@ -20,14 +20,14 @@ const BATCH_FROM: usize = 3;
 /// Cipher for one direction of the stream. `spec/minecraft-12w.md#6`
 pub(super) struct Cfb8 {
     aes: Aes128Enc,
-    past: Past,
+    past: ShiftRegister,
 }
 
 /// Last 16 bytes of ciphertext, the oldest in the lowest byte.
 #[derive(Clone, Copy)]
-struct Past(u128);
+struct ShiftRegister(u128);
 
-impl Past {
+impl ShiftRegister {
     fn block(self) -> Block {
         self.0.to_le_bytes().into()
     }
@@ -43,7 +43,7 @@ impl Cfb8 {
         let iv = secret.try_into().map_err(|_| InvalidLength)?;
         Ok(Self {
             aes: Aes128Enc::new_from_slice(secret)?,
-            past: Past(u128::from_le_bytes(iv)),
+            past: ShiftRegister(u128::from_le_bytes(iv)),
         })
     }
 
@@ -96,7 +96,7 @@ impl Cfb8 {
 
 /// Processes one byte at a time. Running inside a closure keeps AES in registers.
 struct OneByOne<'a, const DECRYPT: bool> {
-    past: &'a mut Past,
+    past: &'a mut ShiftRegister,
     bytes: &'a mut [u8],
 }
 
@@ -122,7 +122,7 @@ impl<const DECRYPT: bool> BlockCipherEncClosure for OneByOne<'_, DECRYPT> {
 
 /// Decrypts many bytes with AES blocks in parallel.
 struct Batches<'a> {
-    past: &'a mut Past,
+    past: &'a mut ShiftRegister,
     bytes: &'a mut [u8],
 }
 

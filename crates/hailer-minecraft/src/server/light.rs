@@ -18,7 +18,7 @@ pub(super) type Tops = [u16; 256];
 
 /// Nine columns, row by row, their heights, and the light sources in them. The light is computed
 /// for the column in the middle.
-pub(super) struct Around<'a> {
+pub(super) struct Neighborhood<'a> {
     pub(super) columns: [&'a Column; 9],
     pub(super) tops: [&'a Tops; 9],
     pub(super) lamps: Vec<LightPosition>,
@@ -48,7 +48,7 @@ fn nth(x: i32, z: i32) -> usize {
     usize::try_from((z >> 4) * 3 + (x >> 4)).unwrap_or(usize::MAX)
 }
 
-impl Around<'_> {
+impl Neighborhood<'_> {
     fn id(&self, (x, y, z): LightPosition) -> u16 {
         self.columns.get(nth(x, z)).map_or(0, |column| {
             column.block(x as u8 & 15, y as u8, z as u8 & 15).id
@@ -177,7 +177,7 @@ impl Flood {
     }
 
     /// Spreads the levels, except into positions that are `full` already.
-    fn spread(&mut self, around: &Around<'_>, full: impl Fn(LightPosition) -> bool) {
+    fn spread(&mut self, around: &Neighborhood<'_>, full: impl Fn(LightPosition) -> bool) {
         while let Some(place @ (x, y, z)) = self.queue.pop_front() {
             let level = self.at(place);
             if level < 2 {
@@ -218,7 +218,7 @@ mod tests {
                 lamps.push((x, y, z));
             }
         }
-        let lights = Around {
+        let lights = Neighborhood {
             columns,
             tops: [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|i| &*all[i]),
             lamps,

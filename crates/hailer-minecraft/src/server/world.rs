@@ -2,7 +2,7 @@
 
 use super::block::emission;
 use super::config::{Limits, WorldKind};
-use super::light::{Around, Tops, top, tops};
+use super::light::{Neighborhood, Tops, top, tops};
 use super::pack::{Packer, Piece};
 use super::terrain::{At, Terrain, block_of};
 use crate::chunk::{Block, Column};
@@ -107,7 +107,7 @@ impl World {
                 .iter()
                 .flat_map(|&i| self.lamps(around(i), (i % 3 * 16, i / 3 * 16)))
                 .collect();
-            let lights = Around {
+            let lights = Neighborhood {
                 columns,
                 tops,
                 lamps,

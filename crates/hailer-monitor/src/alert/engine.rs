@@ -18,7 +18,7 @@ use super::notification::{
     AffectedServer, MAX_LISTED_SERVERS, Notification, NotificationKind, hex,
 };
 use super::rule::{Change, Condition, Rule};
-use crate::sample::{Difference, Event, EventKind, Millis};
+use crate::sample::{Event, EventKind, Millis, ValueChange};
 use crate::server::{Server, ServerId};
 use crate::state::ServerRow;
 use compact_str::CompactString;
@@ -70,7 +70,7 @@ struct Incident {
     is_confirmed: bool,
     /// When it was last notified, in Unix milliseconds; 0: never.
     notified_at: Millis,
-    change: Option<Box<Difference>>,
+    change: Option<Box<ValueChange>>,
 }
 
 /// See the diagram in the module documentation.
@@ -243,7 +243,7 @@ impl AlertEngine {
                 .and_then(|incident| incident.change.as_mut());
             match (known, difference) {
                 // Combine changes that were not notified yet; drop them if they cancel out.
-                (Some(known), Some(Difference { to, .. })) => {
+                (Some(known), Some(ValueChange { to, .. })) => {
                     known.to = to.as_deref().map(cut);
                     if known.from == known.to {
                         self.incidents.remove(&key);
@@ -251,7 +251,7 @@ impl AlertEngine {
                 }
                 (_, difference) => {
                     let change = difference.map(|both| {
-                        Box::new(Difference {
+                        Box::new(ValueChange {
                             from: both.from.as_deref().map(cut),
                             to: both.to.as_deref().map(cut),
                         })
@@ -559,7 +559,7 @@ impl AlertEngine {
 }
 
 impl Incident {
-    fn new(since: Millis, change: Option<Box<Difference>>) -> Self {
+    fn new(since: Millis, change: Option<Box<ValueChange>>) -> Self {
         Self {
             since,
             phase: Phase::Pending,
@@ -748,7 +748,7 @@ mod tests {
         }
 
         fn change(&mut self, id: i64, from: &str, to: &str) {
-            let difference = Difference {
+            let difference = ValueChange {
                 from: Some(from.into()),
                 to: Some(to.into()),
             };

@@ -254,7 +254,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct RuleConfig {
     name: String,
-    when: Option<When>,
+    when: Option<ConditionInput>,
     players_below: Option<u32>,
     players_above: Option<u32>,
     latency_above: Option<ConfigDuration>,
@@ -283,7 +283,7 @@ struct RuleConfig {
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum When {
+enum ConditionInput {
     Down,
     Up,
     Flapping,
@@ -294,17 +294,17 @@ enum When {
     MonitorSilent,
 }
 
-impl From<When> for Condition {
-    fn from(when: When) -> Self {
+impl From<ConditionInput> for Condition {
+    fn from(when: ConditionInput) -> Self {
         match when {
-            When::Down => Self::Down,
-            When::Up => Self::Up,
-            When::Flapping => Self::Flapping,
-            When::Version => Self::Changed(Change::Version),
-            When::Map => Self::Changed(Change::Map),
-            When::Motd => Self::Changed(Change::Motd),
-            When::Address => Self::Changed(Change::Address),
-            When::MonitorSilent => Self::MonitorSilent,
+            ConditionInput::Down => Self::Down,
+            ConditionInput::Up => Self::Up,
+            ConditionInput::Flapping => Self::Flapping,
+            ConditionInput::Version => Self::Changed(Change::Version),
+            ConditionInput::Map => Self::Changed(Change::Map),
+            ConditionInput::Motd => Self::Changed(Change::Motd),
+            ConditionInput::Address => Self::Changed(Change::Address),
+            ConditionInput::MonitorSilent => Self::MonitorSilent,
         }
     }
 }

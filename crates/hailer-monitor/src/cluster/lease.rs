@@ -98,12 +98,12 @@ pub struct LeaseChanges {
 pub struct Leases {
     /// Length of a lease, in milliseconds.
     life: Millis,
-    held: BTreeMap<Chunk, Held>,
+    held: BTreeMap<Chunk, HeldLease>,
     given: BTreeSet<Chunk>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldLease {
     version: u64,
     /// End of the lease by the clock of this node, in milliseconds.
     until: Millis,
@@ -161,7 +161,7 @@ impl Leases {
         {
             self.held.insert(
                 chunk,
-                Held {
+                HeldLease {
                     version,
                     until,
                     draining: None,

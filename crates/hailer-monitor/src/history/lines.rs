@@ -24,10 +24,10 @@ pub enum Format {
 
 /// Writes records of the history in an export format.
 pub struct RecordWriter<W: Write> {
-    to: To<W>,
+    to: LineSink<W>,
 }
 
-enum To<W: Write> {
+enum LineSink<W: Write> {
     Ndjson(W),
     Csv(Table, Box<csv::Writer<W>>),
 }
@@ -40,11 +40,11 @@ impl<W: Write> RecordWriter<W> {
     /// If writing fails.
     pub fn new(format: Format, to: W) -> io::Result<Self> {
         let to = match format {
-            Format::Ndjson => To::Ndjson(to),
+            Format::Ndjson => LineSink::Ndjson(to),
             Format::Csv(table) => {
                 let mut csv = csv::Writer::from_writer(to);
                 csv.write_record(table.columns().iter().map(|column| column.name))?;
-                To::Csv(table, csv.into())
+                LineSink::Csv(table, csv.into())
             }
         };
         Ok(Self { to })
@@ -57,11 +57,11 @@ impl<W: Write> RecordWriter<W> {
     /// If writing fails, or for CSV, if the record belongs to another table.
     pub fn write(&mut self, record: &Record) -> io::Result<()> {
         match &mut self.to {
-            To::Ndjson(to) => {
+            LineSink::Ndjson(to) => {
                 serde_json::to_writer(&mut *to, record)?;
                 to.write_all(b"\n")
             }
-            To::Csv(table, csv) => {
+            LineSink::Csv(table, csv) => {
                 if record.table() != *table {
                     let message = format!(
                         "{} do not go into a file of {}",
@@ -89,8 +89,8 @@ impl<W: Write> RecordWriter<W> {
     /// If writing fails.
     pub fn finish(self) -> io::Result<W> {
         match self.to {
-            To::Ndjson(mut to) => to.flush().map(|()| to),
-            To::Csv(_, csv) => csv.into_inner().map_err(csv::IntoInnerError::into_error),
+            LineSink::Ndjson(mut to) => to.flush().map(|()| to),
+            LineSink::Csv(_, csv) => csv.into_inner().map_err(csv::IntoInnerError::into_error),
         }
     }
 }
@@ -216,12 +216,12 @@ mod tests {
         ExportedEvent, ExportedRollup, ExportedSample, ExportedServer, ExportedSession,
     };
     use super::*;
-    use crate::sample::{Difference, EventKind};
+    use crate::sample::{EventKind, ValueChange};
     use crate::server::Origin;
 
     fn records() -> Vec<Record> {
         let server = String::from("lobby");
-        let difference = Difference {
+        let difference = ValueChange {
             from: Some("=1+1".into()),
             to: Some("a\n\"b\",\0".into()),
         };
@@ -280,7 +280,7 @@ mod tests {
             event(EventKind::Down {
                 reason: "silence".into(),
             }),
-            event(EventKind::Map(Difference {
+            event(EventKind::Map(ValueChange {
                 from: None,
                 to: Some("'".into()),
             })),

@@ -165,14 +165,14 @@ fn month(month: i8) -> &'static str {
 
 /// An untrusted text for one line, shortened, with the full text for a `title` attribute.
 #[derive(Debug, Default)]
-pub(crate) struct Cut {
+pub(crate) struct ShortText {
     /// Text, shortened if it was too long.
     pub(crate) text: String,
     /// Full text, up to 1,000 characters; `None`: it was not shortened.
     pub(crate) whole: Option<String>,
 }
 
-impl Cut {
+impl ShortText {
     /// Full text, for the `title` attribute where CSS may shorten it further.
     pub(crate) fn whole(&self) -> &str {
         self.whole.as_deref().unwrap_or(&self.text)
@@ -183,7 +183,7 @@ impl Cut {
 const MAX_TITLE_CHARS: usize = 1_000;
 
 /// Removes control characters and shortens a text to `most` characters.
-pub(crate) fn cut(text: &str, most: usize) -> Cut {
+pub(crate) fn cut(text: &str, most: usize) -> ShortText {
     // Bound the work for long texts.
     let text: String = printable(
         text.get(..text.floor_char_boundary(MAX_TITLE_CHARS * 8))
@@ -191,7 +191,7 @@ pub(crate) fn cut(text: &str, most: usize) -> Cut {
     );
     let text = text.trim();
     match text.char_indices().nth(most) {
-        None => Cut {
+        None => ShortText {
             text: text.into(),
             whole: None,
         },
@@ -201,7 +201,7 @@ pub(crate) fn cut(text: &str, most: usize) -> Cut {
                 .nth(most.saturating_sub(1))
                 .map_or(text.len(), |(at, _)| at);
             let whole = text.chars().take(MAX_TITLE_CHARS).collect();
-            Cut {
+            ShortText {
                 text: format!("{}…", text[..end].trim_end()),
                 whole: Some(whole),
             }

@@ -5,7 +5,7 @@ use hailer_monitor::health::State;
 use hailer_monitor::history::{
     Batch, ExportSelection, HistoryError, Level, PlayerSession, Retention, WriteCounts,
 };
-use hailer_monitor::sample::{Difference, Event, EventKind};
+use hailer_monitor::sample::{Event, EventKind, ValueChange};
 use hailer_monitor::state::StateTable;
 use std::time::Duration;
 
@@ -156,7 +156,7 @@ async fn keeps(history: &History) {
         ..sample(arena.id, 7, 0)
     });
     samples.push(silence(arena.id, MINUTE));
-    let motd = Difference {
+    let motd = ValueChange {
         from: None,
         to: Some("a\0b'; DROP TABLE event; --".into()),
     };

@@ -1,7 +1,7 @@
 //! Requirements of A2S (spec/a2s.md).
 
 use super::behavior::{BOUND_TO_ADDRESS, LONG_LIFETIME, RATE_LIMIT};
-use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
+use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::found;
 use super::{
     Cost, MildDeviation, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict,
@@ -739,7 +739,7 @@ fn requests_per_second(p: &mut Probe<'_>) -> Verdict {
     load::requests(p, socket, &request, true, &still_answers)
 }
 
-fn observe(o: &mut Observer, seen: &Seen<'_>) -> Vec<Vec<u8>> {
+fn observe(o: &mut Observer, seen: &ObservedRequest<'_>) -> Vec<Vec<u8>> {
     let sent = match seen.bytes.get(4).copied() {
         Some(INFO) => seen.bytes.get(25..29),
         _ => seen.bytes.get(5..9),

@@ -85,7 +85,7 @@ pub struct ClientSuite {
 /// Judges the requests of clients.
 pub(super) enum Observe {
     /// Judges a datagram and returns the replies to it.
-    Datagram(fn(&mut Observer, &Seen<'_>) -> Vec<Vec<u8>>),
+    Datagram(fn(&mut Observer, &ObservedRequest<'_>) -> Vec<Vec<u8>>),
     /// Judges a connection that has ended.
     Stream(fn(&mut Observer, &SeenConnection)),
 }
@@ -120,7 +120,7 @@ impl std::fmt::Debug for ClientSuite {
 }
 
 /// A request of a client.
-pub(super) struct Seen<'a> {
+pub(super) struct ObservedRequest<'a> {
     pub(super) now: Duration,
     pub(super) epoch: Epoch,
     pub(super) from: SocketAddr,
@@ -128,7 +128,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// An earlier request.
-struct Past {
+struct PastRequest {
     at: Duration,
     from: SocketAddr,
     bytes: Vec<u8>,
@@ -137,7 +137,7 @@ struct Past {
 
 /// A request whose reply was withheld.
 #[derive(Clone, Copy)]
-struct Withheld {
+struct WithheldReply {
     port: u16,
     at: Duration,
     /// Name of the message.
@@ -188,10 +188,10 @@ pub struct Observer {
     suite: &'static ClientSuite,
     responder: Arc<dyn Responder>,
     /// The last requests.
-    requests: Vec<Past>,
+    requests: Vec<PastRequest>,
     pub(super) ports: HashMap<SocketAddr, Port>,
     /// First request of each address, whose reply was withheld. `None`: the next request has come.
-    withheld: HashMap<IpAddr, Option<Withheld>>,
+    withheld: HashMap<IpAddr, Option<WithheldReply>>,
     judgements: BTreeMap<u32, Judgement>,
     /// Tokens sent so far, to choose the next one.
     pub(super) tokens: usize,
@@ -291,7 +291,7 @@ impl Observer {
     }
 
     /// Returns the replies of the simulated server.
-    pub(super) fn answers(&self, seen: &Seen<'_>, request: &[u8]) -> Vec<Vec<u8>> {
+    pub(super) fn answers(&self, seen: &ObservedRequest<'_>, request: &[u8]) -> Vec<Vec<u8>> {
         let mut out = Vec::new();
         let verdict = self
             .responder
@@ -323,7 +323,7 @@ impl Observer {
         if self.requests.len() >= MAX_REQUESTS {
             self.requests.remove(0);
         }
-        self.requests.push(Past {
+        self.requests.push(PastRequest {
             at: now,
             from,
             bytes: bytes.to_vec(),
@@ -334,7 +334,7 @@ impl Observer {
         }
         match self.withheld.get(&from.ip()).copied() {
             None if self.withheld.len() < MAX_PORTS => {
-                let request = Withheld {
+                let request = WithheldReply {
                     port: from.port(),
                     at: now,
                     message: self.message(bytes),
@@ -362,7 +362,7 @@ impl Observer {
             _ => {}
         }
         self.port(from).awaited = None;
-        let seen = Seen {
+        let seen = ObservedRequest {
             now,
             epoch,
             from,
@@ -392,7 +392,7 @@ impl Observer {
         if self.requests.len() >= MAX_REQUESTS {
             self.requests.remove(0);
         }
-        self.requests.push(Past {
+        self.requests.push(PastRequest {
             at: now,
             from,
             bytes: seen.bytes,

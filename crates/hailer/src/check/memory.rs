@@ -45,9 +45,9 @@ fn epoch(now: Duration) -> Epoch {
 }
 
 /// A responder as a server.
-struct Answering(Arc<dyn Responder>);
+struct ResponderWire(Arc<dyn Responder>);
 
-impl MemoryServer for Answering {
+impl MemoryServer for ResponderWire {
     fn datagram(
         &mut self,
         now: Duration,
@@ -112,7 +112,7 @@ impl MemoryWire {
     /// Creates a server from a responder.
     pub fn responder(responder: Arc<dyn Responder>, transport: Transport) -> Self {
         if transport == Transport::Datagram {
-            Self::new(Answering(responder))
+            Self::new(ResponderWire(responder))
         } else {
             Self::connections(move |from| responder.connection(from))
         }

@@ -1,6 +1,6 @@
 //! Requirements of the ping of Minecraft Bedrock (spec/minecraft-bedrock.md).
 
-use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
+use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::found;
 use super::{
     Cost, MildDeviation, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail,
@@ -386,7 +386,7 @@ fn pings_per_second(p: &mut Probe<'_>) -> Verdict {
     load::requests(p, socket, &request, false, &still_answers)
 }
 
-fn observe(o: &mut Observer, seen: &Seen<'_>) -> Vec<Vec<u8>> {
+fn observe(o: &mut Observer, seen: &ObservedRequest<'_>) -> Vec<Vec<u8>> {
     let text = format!("a ping of {} bytes", seen.bytes.len());
     o.require(4, seen.bytes.len() >= 33, &text);
     let time = seen.bytes.get(1..9).unwrap_or_default().to_vec();

@@ -1,7 +1,7 @@
 //! Requirements of Minecraft Query (spec/minecraft-query.md).
 
 use super::behavior::{BOUND_TO_ADDRESS, FRAGMENTED, LONG_LIFETIME};
-use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
+use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::{
     Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
     deviates, fail, load, not_applicable, pass,
@@ -987,7 +987,7 @@ fn stats_per_second(p: &mut Probe<'_>) -> Verdict {
 const CLIENT_TOKENS: [i32; 3] = [9_513_307, -1_234_567, 0];
 const FORGED_TOKEN: [u8; 4] = [0, 0, 0, 1];
 
-fn observe(o: &mut Observer, seen: &Seen<'_>) -> Vec<Vec<u8>> {
+fn observe(o: &mut Observer, seen: &ObservedRequest<'_>) -> Vec<Vec<u8>> {
     let (Some(kind), Some(id)) = (seen.bytes.get(2), seen.bytes.get(3..7)) else {
         return Vec::new();
     };
@@ -1000,7 +1000,7 @@ fn observe(o: &mut Observer, seen: &Seen<'_>) -> Vec<Vec<u8>> {
 
 /// Sends a forged reply with another id until a client has fallen for one, and one of the tokens instead of that of the simulated
 /// server.
-fn observe_handshake(o: &mut Observer, seen: &Seen<'_>, id: &[u8]) -> Vec<Vec<u8>> {
+fn observe_handshake(o: &mut Observer, seen: &ObservedRequest<'_>, id: &[u8]) -> Vec<Vec<u8>> {
     o.require(4, id.is_ascii(), "an id byte above 7F");
     let own = o.answers(seen, seen.bytes);
     let parsed = own.first().and_then(|reply| {
@@ -1037,7 +1037,7 @@ fn observe_handshake(o: &mut Observer, seen: &Seen<'_>, id: &[u8]) -> Vec<Vec<u8
 }
 
 /// Passes a stat to the simulated server, with the token of that server.
-fn observe_stat(o: &mut Observer, seen: &Seen<'_>, id: &[u8]) -> Vec<Vec<u8>> {
+fn observe_stat(o: &mut Observer, seen: &ObservedRequest<'_>, id: &[u8]) -> Vec<Vec<u8>> {
     let port = o.port(seen.from);
     port.is_used = true;
     let port = port.clone();

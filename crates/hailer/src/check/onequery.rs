@@ -1,7 +1,7 @@
 //! Requirements of OneQuery V2 (spec/onequery.md).
 
 use super::behavior::{BOUND_TO_PORT, LONG_LIFETIME, RATE_LIMIT};
-use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
+use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::{
     Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
     deviates, fail, load, not_applicable, pass,
@@ -1007,7 +1007,7 @@ fn queries_per_second(p: &mut Probe<'_>) -> Verdict {
 /// The offset after the player of a forged page.
 const FORGED_OFFSET: u32 = 7_777;
 
-fn observe(o: &mut Observer, seen: &Seen<'_>) -> Vec<Vec<u8>> {
+fn observe(o: &mut Observer, seen: &ObservedRequest<'_>) -> Vec<Vec<u8>> {
     // Clients fall back to version 1, which has no tokens and ids.
     if seen.bytes.starts_with(v1::REQUEST_MAGIC) {
         return Vec::new();

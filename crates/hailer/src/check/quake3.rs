@@ -1,7 +1,7 @@
 //! Requirements of Quake 3 (spec/quake3.md).
 
 use super::behavior::FRAGMENTED;
-use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
+use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::baseline;
 use super::{
     Cost, MildDeviation, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail,
@@ -472,7 +472,7 @@ fn requests_per_second(p: &mut Probe<'_>) -> Verdict {
     load::requests(p, socket, STATUS, false, &still_answers)
 }
 
-fn observe(o: &mut Observer, seen: &Seen<'_>) -> Vec<Vec<u8>> {
+fn observe(o: &mut Observer, seen: &ObservedRequest<'_>) -> Vec<Vec<u8>> {
     let mut notes = Notes::default();
     if let Ok(request) = Request::read(seen.bytes, &mut notes) {
         let challenge = request.challenge.to_vec();

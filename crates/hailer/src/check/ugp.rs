@@ -1,7 +1,7 @@
 //! Requirements of UGP (spec/ugp.md).
 
 use super::behavior::FRAGMENTED;
-use super::client::{ClientRequirement, ClientSuite, Observe, Observer, Seen};
+use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::baseline;
 use super::{
     Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load,
@@ -346,7 +346,7 @@ fn queries_per_second(p: &mut Probe<'_>) -> Verdict {
 /// Flags of players and teams in a request.
 const PLAYERS_AND_TEAMS: u8 = 0x06;
 
-fn observe(o: &mut Observer, seen: &Seen<'_>) -> Vec<Vec<u8>> {
+fn observe(o: &mut Observer, seen: &ObservedRequest<'_>) -> Vec<Vec<u8>> {
     if let Some(flags) = seen.bytes.get(8) {
         let is_both = flags & PLAYERS_AND_TEAMS == PLAYERS_AND_TEAMS;
         o.require(4, !is_both, "players and teams in one request");

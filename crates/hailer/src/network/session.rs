@@ -3,7 +3,7 @@
 use super::event::Event;
 use super::record::{FIELDS, MAX_TEXT, Member, Record};
 use super::scripts;
-use super::view::{Age, Uuid};
+use super::view::{HashAge, Uuid};
 use super::{MAX_CHANGES, NetworkShared, NetworkState, millis, now, wall};
 use crate::link::{RedisConnection, stop_requested};
 use hailer_proto::model::uuid_text;
@@ -488,7 +488,7 @@ impl Session<'_> {
         &self,
         fields: Option<RedisResult<Value>>,
         life: Option<RedisResult<Value>>,
-    ) -> RedisResult<Result<Option<(Record, Age)>, ()>> {
+    ) -> RedisResult<Result<Option<(Record, HashAge)>, ()>> {
         let Some(fields) = content::<Vec<Option<Vec<u8>>>>(fields)? else {
             return Ok(Err(()));
         };
@@ -501,7 +501,7 @@ impl Session<'_> {
                 .map(|heartbeat| wall().saturating_sub(heartbeat));
             (
                 record,
-                Age {
+                HashAge {
                     by_redis,
                     by_itself,
                 },

@@ -84,7 +84,7 @@ pub(super) struct NetworkView {
 
 /// Age of the hash of a server in milliseconds, by two clocks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Age {
+pub(super) struct HashAge {
     /// By the clock of Redis, if known.
     pub(super) by_redis: Option<i64>,
     /// By the clock of the server, which may be wrong.
@@ -163,7 +163,7 @@ impl NetworkView {
     }
 
     /// Applies the hash of a server and its age. Returns whether its players must be read again.
-    pub(super) fn record(&mut self, id: &str, record: Record, age: Age, now: i64) -> bool {
+    pub(super) fn record(&mut self, id: &str, record: Record, age: HashAge, now: i64) -> bool {
         let by_redis = now - age.by_redis.unwrap_or(0).max(0);
         let Some(entry) = self.servers.get_mut(id) else {
             if self.servers.len() >= self.bounds.servers {
@@ -440,7 +440,7 @@ mod tests {
             self.record(
                 id,
                 record,
-                Age {
+                HashAge {
                     by_redis: Some(written),
                     by_itself,
                 },
@@ -619,11 +619,11 @@ mod tests {
             ..record(0)
         };
         for now in [0, 15_000, 30_000, 45_000] {
-            known.record("a", alone(), Age::default(), now);
+            known.record("a", alone(), HashAge::default(), now);
             known.prune(now);
             assert_eq!(known.shown().count(), 1);
         }
-        known.record("a", alone(), Age::default(), 60_000);
+        known.record("a", alone(), HashAge::default(), 60_000);
         known.prune(60_000);
         assert_eq!(known.shown().count(), 0);
     }

@@ -33,7 +33,7 @@ pub struct File {
 
 /// Metadata that identifies a version of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct FileVersion {
     modified: Option<SystemTime>,
     length: u64,
     inode: u64,
@@ -41,9 +41,9 @@ struct Stamp {
 
 /// Result of a check.
 enum CheckResult {
-    Status(Stamp, TimedStatus),
+    Status(FileVersion, TimedStatus),
     /// No usable status, and the version of the file if it exists.
-    Problem(Option<Stamp>, String),
+    Problem(Option<FileVersion>, String),
 }
 
 impl File {
@@ -66,7 +66,7 @@ impl File {
         // Without a watcher, or if the folder is removed, the regular checks continue.
         let _watcher = watch(&self.path, wake);
         let mut problems = ProblemLog::new(LOG_INTERVAL, 5);
-        let mut known: Option<Option<Stamp>> = None;
+        let mut known: Option<Option<FileVersion>> = None;
         loop {
             let mut read = self.check(known).await;
             if let Some(CheckResult::Problem(..)) = read {
@@ -102,19 +102,19 @@ impl File {
 
     /// Reads the file if its version differs from the known one. Runs outside the runtime, because
     /// network file systems can be slow.
-    async fn check(&self, known: Option<Option<Stamp>>) -> Option<CheckResult> {
+    async fn check(&self, known: Option<Option<FileVersion>>) -> Option<CheckResult> {
         let path = self.path.clone();
         let read = tokio::task::spawn_blocking(move || {
             let seen = std::fs::metadata(&path)
                 .ok()
-                .map(|metadata| Stamp::of(&metadata));
+                .map(|metadata| FileVersion::of(&metadata));
             (known != Some(seen)).then(|| read(&path))
         });
         read.await.ok().flatten()
     }
 }
 
-impl Stamp {
+impl FileVersion {
     fn of(metadata: &std::fs::Metadata) -> Self {
         #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(metadata);
@@ -145,7 +145,10 @@ fn read(path: &Path) -> CheckResult {
 }
 
 /// Reads at most `MAX_BYTES`. Rejects content that changes during the read.
-fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, TimedStatus), String> {
+fn try_read(
+    path: &Path,
+    stamp: &mut Option<FileVersion>,
+) -> Result<(FileVersion, TimedStatus), String> {
     let in_words = |error: std::io::Error| format!(" {error}");
     // Check this before opening the file: opening a pipe can block forever.
     if !std::fs::metadata(path).map_err(in_words)?.is_file() {
@@ -153,14 +156,14 @@ fn try_read(path: &Path, stamp: &mut Option<Stamp>) -> Result<(Stamp, TimedStatu
     }
     let mut file = std::fs::File::open(path).map_err(in_words)?;
     let metadata = file.metadata().map_err(in_words)?;
-    let before = Stamp::of(&metadata);
+    let before = FileVersion::of(&metadata);
     *stamp = Some(before);
     let mut bytes = Vec::new();
     file.by_ref()
         .take(MAX_BYTES as u64 + 1)
         .read_to_end(&mut bytes)
         .map_err(in_words)?;
-    if Stamp::of(&file.metadata().map_err(in_words)?) != before {
+    if FileVersion::of(&file.metadata().map_err(in_words)?) != before {
         // The version does not match the content: read again at the next look.
         *stamp = None;
         return Err(" changed while it was read".into());

@@ -65,7 +65,7 @@ pub fn status(json: &[u8]) -> Result<Status, ReadError> {
     }
     // A line of `hailer query --json` has a `schema` member; a status does not.
     match serde_json::from_slice(json) {
-        Ok(Peeked { schema: Some(_) }) => {
+        Ok(SchemaInput { schema: Some(_) }) => {
             let line: AnswerInput = serde_json::from_slice(json).map_err(|e| error(&e))?;
             match line.status {
                 Some(input) => Ok(input.into()),
@@ -96,7 +96,7 @@ fn error(error: &serde_json::Error) -> ReadError {
 }
 
 #[derive(Deserialize)]
-struct Peeked {
+struct SchemaInput {
     schema: Option<IgnoredAny>,
 }
 
@@ -519,20 +519,20 @@ impl<'de> Deserialize<'de> for Named {
 }
 
 /// Owner of extras, which determines the valid keys.
-trait Whose {
+trait ExtraOwner {
     fn keys(info: &'static Info) -> &'static [hailer_proto::Doc];
 }
 
 struct OfServer;
 struct OfPlayer;
 
-impl Whose for OfServer {
+impl ExtraOwner for OfServer {
     fn keys(info: &'static Info) -> &'static [hailer_proto::Doc] {
         info.fields
     }
 }
 
-impl Whose for OfPlayer {
+impl ExtraOwner for OfPlayer {
     fn keys(info: &'static Info) -> &'static [hailer_proto::Doc] {
         info.player_fields
     }
@@ -540,10 +540,10 @@ impl Whose for OfPlayer {
 
 struct Extras<W>(Vec<Extra>, PhantomData<W>);
 
-impl<'de, W: Whose> Deserialize<'de> for Extras<W> {
+impl<'de, W: ExtraOwner> Deserialize<'de> for Extras<W> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct MembersVisitor<W>(PhantomData<W>);
-        impl<'de, W: Whose> Visitor<'de> for MembersVisitor<W> {
+        impl<'de, W: ExtraOwner> Visitor<'de> for MembersVisitor<W> {
             type Value = Extras<W>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -569,7 +569,7 @@ impl<'de, W: Whose> Deserialize<'de> for Extras<W> {
 }
 
 /// Returns the documented key with this name.
-fn known<W: Whose>(name: &str) -> Result<&'static str, String> {
+fn known<W: ExtraOwner>(name: &str) -> Result<&'static str, String> {
     let mut known: Vec<&'static str> = Vec::new();
     for doc in registry::PROTOCOLS
         .iter()

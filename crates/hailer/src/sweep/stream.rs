@@ -55,7 +55,7 @@ const MEMORY: usize = 7 << 17;
 pub struct StreamSource {
     messages: Receiver<Message>,
     pool: Vec<Question>,
-    held: Option<Held>,
+    held: Option<HeldWindow>,
     is_over: bool,
     /// Above all indices received so far.
     came: u64,
@@ -70,7 +70,7 @@ pub struct StreamSource {
 
 /// The window is held back. Without this, it is drawn from until it is empty.
 #[derive(Clone, Copy)]
-struct Held {
+struct HeldWindow {
     since: Instant,
     /// When the last probe arrived.
     came: Instant,
@@ -191,7 +191,7 @@ impl StreamSource {
                 Ok(Message::Questions(questions)) => {
                     let now = Instant::now();
                     if self.pool.is_empty() {
-                        self.held = Some(Held {
+                        self.held = Some(HeldWindow {
                             since: now,
                             came: now,
                         });
@@ -216,7 +216,7 @@ impl StreamSource {
         if self.pool.is_empty() {
             return None;
         }
-        if let Some(Held { since, came }) = self.held
+        if let Some(HeldWindow { since, came }) = self.held
             && !self.is_over
             && self.pool.len() < WINDOW
         {
@@ -461,7 +461,7 @@ struct DuplicateFilter {
     key: SipHasher13,
 }
 
-type Hashes = HashSet<u64, BuildHasherDefault<Already>>;
+type Hashes = HashSet<u64, BuildHasherDefault<IdentityHasher>>;
 
 impl DuplicateFilter {
     /// Creates an empty set. The hash key depends only on the seed, so that the same input always
@@ -495,9 +495,9 @@ impl DuplicateFilter {
 
 /// Hasher for values that are hashes already.
 #[derive(Default)]
-struct Already(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for Already {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes
             .iter()
@@ -568,9 +568,9 @@ mod tests {
                          ugp://2001:db8::/123\nhost:0\nugp://198.51.100.1-198.51.100.9:1\n224.0.0.1\n";
 
     /// Returns a few bytes at a time, with pauses. How the input is split must not matter.
-    struct Drops(Cursor<&'static [u8]>, usize);
+    struct Trickle(Cursor<&'static [u8]>, usize);
 
-    impl Read for Drops {
+    impl Read for Trickle {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             let most = buffer.len().min(self.1);
             std::thread::sleep(Duration::from_micros(200));
@@ -625,7 +625,7 @@ mod tests {
             let mut finished = BTreeMap::new();
             for (cut, ends, drop) in cuts.into_iter().chain([(usize::MAX, u64::MAX, 50)]) {
                 position.unfinished.sort_unstable();
-                let mut stream = stream(Drops(Cursor::new(INPUT.as_bytes()), drop), &walk, &position);
+                let mut stream = stream(Trickle(Cursor::new(INPUT.as_bytes()), drop), &walk, &position);
                 prop_assert_eq!(stream.position(), position);
                 let given = take(&mut stream, cut);
                 position = stream.position();

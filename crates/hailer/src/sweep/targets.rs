@@ -39,7 +39,7 @@ pub struct Targets {
     /// Single IPv4 addresses: kind (16 bits), port (16), address (32). This and the other lists
     /// are sorted.
     four: Vec<u64>,
-    six: Vec<Six>,
+    six: Vec<Ipv6Target>,
     ranges: Vec<Range>,
     /// For each range, the number of addresses in the ranges before it.
     starts: Vec<u64>,
@@ -85,7 +85,7 @@ pub struct Skipped {
 pub struct Collector {
     defaults: DefaultKinds,
     four: Vec<u64>,
-    six: Vec<Six>,
+    six: Vec<Ipv6Target>,
     ranges: Vec<Range>,
     names: Vec<Name>,
 }
@@ -232,7 +232,7 @@ impl Collector {
                         (true, IpAddr::V4(ip)) => push(&mut self.four, pack_four(service, ip)),
                         (true, IpAddr::V6(ip)) => push(
                             &mut self.six,
-                            Six {
+                            Ipv6Target {
                                 service,
                                 ip: ip.octets(),
                             },
@@ -379,12 +379,12 @@ struct Range {
 
 /// A single IPv6 address in 20 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Six {
+struct Ipv6Target {
     service: Service,
     ip: [u8; 16],
 }
 
-impl Six {
+impl Ipv6Target {
     fn unpack(self) -> (Service, u128) {
         (self.service, u128::from_be_bytes(self.ip))
     }

@@ -135,13 +135,13 @@ struct SharedProbes<'s> {
     is_done: bool,
     /// Threads that have not ended.
     running: usize,
-    cut: Option<Cut>,
+    cut: Option<ConsistentCut>,
     /// Unfinished probes of the threads that have ended.
     unfinished: Vec<u64>,
 }
 
 /// A cut in progress.
-struct Cut {
+struct ConsistentCut {
     /// Running threads that have not reached it.
     missing: usize,
     /// Numbers of the threads that have reached it.
@@ -241,7 +241,7 @@ impl<'s> SharedSource<'s> {
         if probes.running == 0 {
             return;
         }
-        probes.cut = Some(Cut {
+        probes.cut = Some(ConsistentCut {
             missing: probes.running,
             reached: Vec::new(),
             unfinished: probes.unfinished.clone(),

@@ -62,7 +62,7 @@ pub fn run(
         threads: 1,
         started: Instant::now(),
     };
-    run_worker(&thread, source, sink, &mut Alone { beat_at: BEAT })
+    run_worker(&thread, source, sink, &mut SingleObserver { beat_at: BEAT })
 }
 
 /// Configuration of one thread.
@@ -92,11 +92,11 @@ pub(super) trait Observer {
 }
 
 /// Observer of the only thread of a sweep.
-struct Alone {
+struct SingleObserver {
     beat_at: Duration,
 }
 
-impl Observer for Alone {
+impl Observer for SingleObserver {
     fn observe(
         &mut self,
         now: Duration,

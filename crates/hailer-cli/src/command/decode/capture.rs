@@ -80,7 +80,7 @@ pub(super) struct Segment {
 }
 
 /// Payload of a packet.
-pub(super) enum Carried {
+pub(super) enum PacketPayload {
     Datagram(InputDatagram),
     Segment(Segment),
 }
@@ -89,7 +89,7 @@ pub(super) enum Carried {
 pub(super) fn packets(
     name: &str,
     stream: impl Read + Send,
-    mut show: impl FnMut(Carried) -> anyhow::Result<()>,
+    mut show: impl FnMut(PacketPayload) -> anyhow::Result<()>,
 ) -> anyhow::Result<usize> {
     let mut reader = match create_reader(MAX_BLOCK_BYTES, stream) {
         Ok(reader) => reader,
@@ -134,7 +134,7 @@ struct Packets {
 }
 
 impl Packets {
-    fn block(&mut self, block: &PcapBlockOwned<'_>) -> Option<Carried> {
+    fn block(&mut self, block: &PcapBlockOwned<'_>) -> Option<PacketPayload> {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 let units = if header.is_nanosecond_precision() {
@@ -179,7 +179,7 @@ impl Packets {
         }
     }
 
-    fn packet(&mut self, link: Linktype, time: u128, data: &[u8]) -> Option<Carried> {
+    fn packet(&mut self, link: Linktype, time: u128, data: &[u8]) -> Option<PacketPayload> {
         self.count += 1;
         let first = *self.first.get_or_insert(time);
         let (source, destination, transport) = self.transport(&slice(link, data)?)?;
@@ -188,7 +188,7 @@ impl Packets {
         let seconds = time.saturating_sub(first) as f64 / 1e9;
         let place = format!("#{} {seconds:.6} s {from} > {to}", self.count);
         Some(match transport {
-            Transport::Udp { payload, .. } => Carried::Datagram(InputDatagram {
+            Transport::Udp { payload, .. } => PacketPayload::Datagram(InputDatagram {
                 place,
                 ends: Some((from, to)),
                 bytes: payload,
@@ -201,7 +201,7 @@ impl Packets {
                 ..
             } => {
                 let time = Duration::from_nanos(u64::try_from(time).unwrap_or(u64::MAX));
-                Carried::Segment(Segment {
+                PacketPayload::Segment(Segment {
                     place,
                     seconds,
                     time,

@@ -4,7 +4,7 @@
 
 use super::capture::Segment;
 use super::hex;
-use super::tcp::{Flow, Missing};
+use super::tcp::{Flow, Gap};
 use super::{file, is_file};
 use crate::args::{Decode, Stream};
 use crate::command::secrets::Secrets;
@@ -538,9 +538,9 @@ impl<'a> Game<'a> {
         )))
     }
 
-    fn missing(&mut self, name: &str, direction: PacketDirection, missing: Missing) {
+    fn missing(&mut self, name: &str, direction: PacketDirection, missing: Gap) {
         self.is_sound = false;
-        let Missing { at, bytes } = missing;
+        let Gap { at, bytes } = missing;
         let bytes = count(bytes, "byte");
         stderr!(
             "\x1b[33mnote:\x1b[0m {name}, {direction}: {bytes} missing at offset {at}; nothing after them can be read"

@@ -12,7 +12,7 @@ mod tcp;
 use crate::args::Decode;
 use crate::exit::{Exit, as_known, usage};
 use crate::print::{count, datagram, json, stderr};
-use capture::Carried;
+use capture::PacketPayload;
 use game::Game;
 use hailer::proto::wire::Notes;
 use hailer::proto::{DatagramContext, Direction, Explanation, Info};
@@ -166,11 +166,11 @@ impl<W: Write> DecodeSession<'_, W> {
         let mut datagrams = 0_u64;
         let sessions = self.game.sessions;
         let packets = capture::packets(name, stream, |carried| match carried {
-            Carried::Datagram(found) => {
+            PacketPayload::Datagram(found) => {
                 datagrams += 1;
                 self.show(&found, true)
             }
-            Carried::Segment(segment) => self.game.segment(&mut self.out, &segment),
+            PacketPayload::Segment(segment) => self.game.segment(&mut self.out, &segment),
         })?;
         self.game.finish_all(&mut self.out)?;
         if datagrams == 0 && self.game.sessions == sessions {

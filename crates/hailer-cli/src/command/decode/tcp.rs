@@ -25,7 +25,7 @@ pub(super) struct Flow {
 
 /// Bytes that are missing in the capture. Decoding stops there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Missing {
+pub(super) struct Gap {
     /// Stream offset of the first missing byte.
     pub(super) at: u64,
     /// Minimum number of missing bytes.
@@ -58,7 +58,7 @@ impl Flow {
         seq: u32,
         bytes: &[u8],
         mut due: impl FnMut(&[u8]),
-    ) -> Result<(), Missing> {
+    ) -> Result<(), Gap> {
         if bytes.is_empty() || self.is_lost {
             return Ok(());
         }
@@ -98,14 +98,14 @@ impl Flow {
     ///
     /// # Errors
     /// Bytes before the stored ones are missing.
-    pub(super) fn end(&mut self) -> Result<(), Missing> {
+    pub(super) fn end(&mut self) -> Result<(), Gap> {
         let Some((&first, _)) = self.pending.first_key_value() else {
             return Ok(());
         };
         self.pending.clear();
         self.pending_bytes = 0;
         self.is_lost = true;
-        Err(Missing {
+        Err(Gap {
             at: self.at,
             bytes: first - self.at,
         })
@@ -130,7 +130,7 @@ impl Flow {
 mod tests {
     use super::*;
 
-    fn read(first: u32, segments: &[(u32, &str)]) -> (String, Result<(), Missing>) {
+    fn read(first: u32, segments: &[(u32, &str)]) -> (String, Result<(), Gap>) {
         let mut flow = Flow::default();
         flow.syn(first.wrapping_sub(1));
         let mut text = Vec::new();
@@ -176,7 +176,7 @@ mod tests {
     fn reports_missing_bytes() {
         assert_eq!(
             read(7, &[(0, "ab"), (5, "fg")]),
-            ("ab".into(), Err(Missing { at: 2, bytes: 3 }))
+            ("ab".into(), Err(Gap { at: 2, bytes: 3 }))
         );
         let mut flow = Flow::default();
         flow.syn(0);
@@ -189,7 +189,7 @@ mod tests {
         }
         assert_eq!(
             lost,
-            Some(Missing {
+            Some(Gap {
                 at: 0,
                 bytes: 59_999
             })

@@ -2,7 +2,7 @@
 
 use super::config;
 #[cfg(feature = "parquet")]
-use super::parquet::Sheet;
+use super::parquet::TableFile;
 use crate::args::{
     MonitorAdd, MonitorExport, MonitorImport, MonitorName, MonitorRemote, MonitorTest,
 };
@@ -278,32 +278,32 @@ async fn write_all(
     format: ExportKind,
     file: File,
 ) -> anyhow::Result<u64> {
-    enum To {
+    enum ExportTarget {
         Lines(RecordWriter<BufWriter<File>>),
         #[cfg(feature = "parquet")]
-        Parquet(Box<Sheet>),
+        Parquet(Box<TableFile>),
     }
     let file = BufWriter::with_capacity(1 << 18, file);
     let mut to = match format {
-        ExportKind::Lines(format) => To::Lines(RecordWriter::new(format, file)?),
+        ExportKind::Lines(format) => ExportTarget::Lines(RecordWriter::new(format, file)?),
         #[cfg(feature = "parquet")]
-        ExportKind::Parquet(table) => To::Parquet(Box::new(Sheet::new(table, file)?)),
+        ExportKind::Parquet(table) => ExportTarget::Parquet(Box::new(TableFile::new(table, file)?)),
     };
     let mut records = std::pin::pin!(history.export(selection));
     let mut count = 0_u64;
     while let Some(record) = records.next().await {
         let record: Record = record?;
         match &mut to {
-            To::Lines(lines) => lines.write(&record)?,
+            ExportTarget::Lines(lines) => lines.write(&record)?,
             #[cfg(feature = "parquet")]
-            To::Parquet(sheet) => sheet.write(&record)?,
+            ExportTarget::Parquet(sheet) => sheet.write(&record)?,
         }
         count += 1;
     }
     let file = match to {
-        To::Lines(lines) => lines.finish()?,
+        ExportTarget::Lines(lines) => lines.finish()?,
         #[cfg(feature = "parquet")]
-        To::Parquet(sheet) => sheet.finish()?,
+        ExportTarget::Parquet(sheet) => sheet.finish()?,
     };
     file.into_inner()
         .map_err(std::io::IntoInnerError::into_error)?

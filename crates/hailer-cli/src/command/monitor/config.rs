@@ -128,10 +128,10 @@ impl FromText for ByteSize {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct KeepInput {
-    raw: Option<Parsed<Age>>,
-    five_minutes: Option<Parsed<Age>>,
-    hour: Option<Parsed<Age>>,
-    day: Option<Parsed<Age>>,
+    raw: Option<Parsed<SampleAge>>,
+    five_minutes: Option<Parsed<SampleAge>>,
+    hour: Option<Parsed<SampleAge>>,
+    day: Option<Parsed<SampleAge>>,
 }
 
 /// A table `[[server]]`.
@@ -164,9 +164,9 @@ struct MasterInput {
 /// Time between polls of a server.
 type Interval = Time<{ MIN_INTERVAL_MS as u64 }>;
 /// Age at which samples are deleted.
-struct Age(Duration);
+struct SampleAge(Duration);
 
-impl FromText for Age {
+impl FromText for SampleAge {
     const EXPECTED: &'static str = "a time in quotes such as \"7d\" or \"2years\"";
 
     fn from_text(text: &str) -> Result<Self, String> {
@@ -391,7 +391,9 @@ impl MonitorInput {
             Some(Parsed(HistoryPlace::File(path))) => sqlite(&checker.folder.join(path)),
             None => sqlite(&checker.folder.join("hailer.db")),
         };
-        let age = |age: Option<Parsed<Age>>, default| age.map_or(default, |Parsed(Age(age))| age);
+        let age = |age: Option<Parsed<SampleAge>>, default| {
+            age.map_or(default, |Parsed(SampleAge(age))| age)
+        };
         let keep = Retention {
             raw: age(self.keep.raw, default.keep.raw),
             five_minutes: age(self.keep.five_minutes, default.keep.five_minutes),

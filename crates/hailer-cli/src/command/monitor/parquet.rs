@@ -10,12 +10,12 @@ use std::fs::File;
 use std::io::{self, BufRead, BufWriter};
 
 /// Parquet file of one table that is being written.
-pub(super) struct Sheet {
+pub(super) struct TableFile {
     table: Table,
     rows: Rows<BufWriter<File>>,
 }
 
-impl Sheet {
+impl TableFile {
     pub(super) fn new(table: Table, to: BufWriter<File>) -> io::Result<Self> {
         let shape = table
             .columns()

@@ -60,7 +60,7 @@ impl JoinHook {
         if !self.is_due(Instant::now()) {
             return;
         }
-        let facts = Facts::new(self.server, source, attempt);
+        let facts = AttemptVariables::new(self.server, source, attempt);
         info!(
             "server {}: {:?} at {source} tries to join; running on-join",
             self.server, facts.player
@@ -95,7 +95,7 @@ impl JoinHook {
 }
 
 /// Facts about an attempt, for a command or a webhook.
-struct Facts {
+struct AttemptVariables {
     server: usize,
     source: SocketAddr,
     player: String,
@@ -104,7 +104,7 @@ struct Facts {
     protocol: i32,
 }
 
-impl Facts {
+impl AttemptVariables {
     fn new(server: usize, source: SocketAddr, attempt: &JoinAttempt) -> Self {
         Self {
             server,
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn failures_of_a_command_are_described() {
-        let facts = Facts::new(1, source(), &attempt("Alice"));
+        let facts = AttemptVariables::new(1, source(), &attempt("Alice"));
         let run = |script: &str, timeout| facts.run(&HookAction::Command(shell(script)), timeout);
         let second = Duration::from_secs(1);
         assert_eq!(run("exit 0", 10 * second), Ok(()));
@@ -364,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_webhook_gets_the_facts_as_json() {
-        let facts = Facts::new(2, source(), &attempt("Al\"ice"));
+        let facts = AttemptVariables::new(2, source(), &attempt("Al\"ice"));
         let (url, server) = webhook("204 No Content");
         let action = HookAction::Webhook(url.into());
         assert_eq!(facts.run(&action, TIMEOUT), Ok(()));

@@ -162,7 +162,7 @@ fn short(text: &str) -> String {
 
 /// Columns that the table can be sorted by, with their digits and headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum By {
+pub(super) enum SortKey {
     /// The order of the arguments, or of the monitor.
     Given,
     State,
@@ -176,7 +176,7 @@ pub(super) enum By {
     Motd,
 }
 
-impl By {
+impl SortKey {
     /// All columns, each at the index of its digit.
     pub(super) const ALL: [Self; 10] = [
         Self::Given,
@@ -214,14 +214,14 @@ impl By {
 /// Column to sort by, and whether in reverse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sort {
-    pub(super) by: By,
+    pub(super) by: SortKey,
     pub(super) is_descending: bool,
 }
 
 impl Sort {
     /// Selects a column in its default direction. Selecting the same column again reverses it.
-    pub(super) fn press(self, by: By) -> Self {
-        if self.by == by && by != By::Given {
+    pub(super) fn press(self, by: SortKey) -> Self {
+        if self.by == by && by != SortKey::Given {
             Self {
                 is_descending: !self.is_descending,
                 ..self
@@ -229,7 +229,7 @@ impl Sort {
         } else {
             Self {
                 by,
-                is_descending: by == By::Players,
+                is_descending: by == SortKey::Players,
             }
         }
     }
@@ -247,7 +247,7 @@ pub(super) struct Totals {
 
 /// History of one server.
 #[derive(Debug)]
-pub(super) struct Past {
+pub(super) struct ServerHistory {
     pub(super) server: ServerId,
     /// Samples, oldest first.
     pub(super) samples: Vec<SamplePoint>,
@@ -280,7 +280,7 @@ impl Default for Board {
             by_id: HashMap::new(),
             order: Vec::new(),
             sort: Sort {
-                by: By::Given,
+                by: SortKey::Given,
                 is_descending: false,
             },
             filter: Filter::default(),
@@ -514,16 +514,16 @@ fn order(sort: Sort, a: &Entry, b: &Entry) -> Ordering {
     };
     let share = |seen: &ServerView| seen.uptime.map(|share| (share * 1e6) as u32);
     let found = match sort.by {
-        By::Given => Ordering::Equal,
-        By::State => turned(trouble(a).cmp(&trouble(b))),
-        By::Name => turned(natural(&this.server.name, &that.server.name)),
-        By::Group => texts(&this.server.group, &that.server.group),
-        By::Players => numbers(a.players(), b.players()),
-        By::Latency => numbers(a.latency(), b.latency()),
-        By::Uptime => numbers(share(this), share(that)),
-        By::Version => texts(&a.version, &b.version),
-        By::Protocol => texts(a.protocol(), b.protocol()),
-        By::Motd => texts(&a.motd, &b.motd),
+        SortKey::Given => Ordering::Equal,
+        SortKey::State => turned(trouble(a).cmp(&trouble(b))),
+        SortKey::Name => turned(natural(&this.server.name, &that.server.name)),
+        SortKey::Group => texts(&this.server.group, &that.server.group),
+        SortKey::Players => numbers(a.players(), b.players()),
+        SortKey::Latency => numbers(a.latency(), b.latency()),
+        SortKey::Uptime => numbers(share(this), share(that)),
+        SortKey::Version => texts(&a.version, &b.version),
+        SortKey::Protocol => texts(a.protocol(), b.protocol()),
+        SortKey::Motd => texts(&a.motd, &b.motd),
     };
     found.then_with(|| this.server.id.cmp(&that.server.id))
 }
@@ -592,37 +592,37 @@ mod tests {
         );
         for (by, first, again) in [
             (
-                By::Name,
+                SortKey::Name,
                 "Arena lobby silent survival-9 survival-10",
                 "survival-10 survival-9 silent lobby Arena",
             ),
             (
-                By::Players,
+                SortKey::Players,
                 "survival-10 Arena lobby survival-9 silent",
                 "survival-9 lobby Arena survival-10 silent",
             ),
             (
-                By::Latency,
+                SortKey::Latency,
                 "lobby survival-10 survival-9 Arena silent",
                 "Arena survival-9 survival-10 lobby silent",
             ),
             (
-                By::State,
+                SortKey::State,
                 "silent Arena lobby survival-10 survival-9",
                 "lobby survival-10 survival-9 Arena silent",
             ),
             (
-                By::Uptime,
+                SortKey::Uptime,
                 "silent Arena lobby survival-10 survival-9",
                 "lobby survival-10 survival-9 Arena silent",
             ),
             (
-                By::Version,
+                SortKey::Version,
                 "lobby survival-9 Arena survival-10 silent",
                 "survival-10 Arena survival-9 lobby silent",
             ),
             (
-                By::Group,
+                SortKey::Group,
                 "Arena silent lobby survival-10 survival-9",
                 "lobby survival-10 survival-9 Arena silent",
             ),
@@ -632,7 +632,7 @@ mod tests {
             board.sort_by(board.sort().press(by));
             assert_eq!(names(&board).join(" "), again, "{by:?} reversed");
         }
-        board.sort_by(board.sort().press(By::Given));
+        board.sort_by(board.sort().press(SortKey::Given));
         assert_eq!(names(&board)[0], "lobby");
     }
 
@@ -736,7 +736,7 @@ mod tests {
                 .collect(),
         );
         let started = std::time::Instant::now();
-        for by in By::ALL {
+        for by in SortKey::ALL {
             board.sort_by(Sort {
                 by,
                 is_descending: true,

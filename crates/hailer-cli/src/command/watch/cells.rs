@@ -53,7 +53,7 @@ pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
 
 /// Returns a text with its colors, as one line of at most `width` columns.
 pub(super) fn colored(text: &Text, width: usize) -> Line<'static> {
-    let mut fitting = Fitting::new(width);
+    let mut fitting = BoundedLine::new(width);
     text.runs()
         .take_while(|(style, piece)| fitting.push(piece, style_of(*style)))
         .for_each(drop);
@@ -63,11 +63,11 @@ pub(super) fn colored(text: &Text, width: usize) -> Line<'static> {
 /// Returns the first non-empty lines of a text with its colors.
 pub(super) fn colored_lines(text: &Text, width: usize, most: usize) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
-    let mut last = Fitting::new(width);
+    let mut last = BoundedLine::new(width);
     for (style, piece) in text.runs() {
         for (number, part) in piece.split('\n').enumerate() {
             if number > 0 {
-                let line = std::mem::replace(&mut last, Fitting::new(width)).line();
+                let line = std::mem::replace(&mut last, BoundedLine::new(width)).line();
                 lines.extend(Some(line).filter(|line| !is_blank(line)));
                 if lines.len() == most {
                     return lines;
@@ -85,14 +85,14 @@ fn is_blank(line: &Line<'_>) -> bool {
 }
 
 /// A line of text spans that stops at a width.
-pub(super) struct Fitting {
+pub(super) struct BoundedLine {
     spans: Vec<Span<'static>>,
     room: usize,
     width: usize,
     is_full: bool,
 }
 
-impl Fitting {
+impl BoundedLine {
     pub(super) fn new(width: usize) -> Self {
         Self {
             spans: Vec::new(),

@@ -1,7 +1,7 @@
 //! Details of one server: state, charts, players, events, rules and extras.
 
-use super::board::{Entry, Past, SamplePoint};
-use super::cells::{Fitting, colored_lines, speed, state, uptime};
+use super::board::{Entry, SamplePoint, ServerHistory};
+use super::cells::{BoundedLine, colored_lines, speed, state, uptime};
 use super::view::View;
 use crate::command::top::draw::{bold, both_ends, dim};
 use crate::print::{line, padded, rate, since};
@@ -38,7 +38,7 @@ pub(super) fn draw(
     area: Rect,
     view: &View<'_>,
     entry: &Entry,
-    past: Option<&Past>,
+    past: Option<&ServerHistory>,
 ) {
     let [head, charts, text] = places(area, entry, past);
     for (y, line) in
@@ -103,7 +103,7 @@ pub(super) fn most_scroll(
     area: Rect,
     view: &View<'_>,
     entry: &Entry,
-    past: Option<&Past>,
+    past: Option<&ServerHistory>,
 ) -> usize {
     let [_, _, text] = places(area, entry, past);
     text_of(entry, past, view, usize::from(area.width))
@@ -113,7 +113,7 @@ pub(super) fn most_scroll(
 
 /// Divides the area into facts, charts and scrollable text. Facts come first, then a few lines of
 /// text; charts get the rest.
-fn places(area: Rect, entry: &Entry, past: Option<&Past>) -> [Rect; 3] {
+fn places(area: Rect, entry: &Entry, past: Option<&ServerHistory>) -> [Rect; 3] {
     let facts = facts(entry, past, 0, usize::from(area.width)).len() as u16;
     let rows = if area.width >= SIDE_BY_SIDE_WIDTH {
         1
@@ -135,13 +135,13 @@ fn places(area: Rect, entry: &Entry, past: Option<&Past>) -> [Rect; 3] {
     .areas(area)
 }
 
-fn last_status<'a>(entry: &'a Entry, past: Option<&'a Past>) -> Option<&'a LastStatus> {
+fn last_status<'a>(entry: &'a Entry, past: Option<&'a ServerHistory>) -> Option<&'a LastStatus> {
     past.and_then(|past| past.last_status.as_deref())
         .or(entry.seen.last_status.as_deref())
 }
 
 /// Combines samples of the history with those since then.
-fn samples(entry: &Entry, past: Option<&Past>) -> Vec<SamplePoint> {
+fn samples(entry: &Entry, past: Option<&ServerHistory>) -> Vec<SamplePoint> {
     let known = past.map_or(&[][..], |past| &past.samples);
     let newest = known.last().map_or(Millis::MIN, |sample| sample.at);
     known
@@ -152,7 +152,12 @@ fn samples(entry: &Entry, past: Option<&Past>) -> Vec<SamplePoint> {
 }
 
 /// Returns the state in a few lines.
-fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<Line<'static>> {
+fn facts(
+    entry: &Entry,
+    past: Option<&ServerHistory>,
+    now: Millis,
+    width: usize,
+) -> Vec<Line<'static>> {
     let seen = &entry.seen;
     let (word, style) = state(entry);
     let word = match seen.since {
@@ -250,7 +255,7 @@ fn facts(entry: &Entry, past: Option<&Past>, now: Millis, width: usize) -> Vec<L
 
 /// Cuts spans to a width.
 fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
-    let mut fitting = Fitting::new(width);
+    let mut fitting = BoundedLine::new(width);
     spans
         .into_iter()
         .take_while(|span| fitting.push(&span.content, span.style))
@@ -392,7 +397,7 @@ fn rule(title: &str, words: &str, width: usize) -> Line<'static> {
 /// Returns players, events, rules and extras as lines.
 fn text_of(
     entry: &Entry,
-    past: Option<&Past>,
+    past: Option<&ServerHistory>,
     view: &View<'_>,
     width: usize,
 ) -> Vec<Line<'static>> {
@@ -423,7 +428,12 @@ fn players(entry: &Entry, last_status: &LastStatus, width: usize) -> Vec<Line<'s
 }
 
 /// Returns the newest events.
-fn events(entry: &Entry, past: Option<&Past>, view: &View<'_>, width: usize) -> Vec<Line<'static>> {
+fn events(
+    entry: &Entry,
+    past: Option<&ServerHistory>,
+    view: &View<'_>,
+    width: usize,
+) -> Vec<Line<'static>> {
     let mut events: Vec<&Event> = view
         .board
         .events(entry.seen.server.id)
@@ -516,7 +526,7 @@ fn names(players: &[impl AsRef<str>], width: usize) -> Vec<Line<'static>> {
 
 fn happened(kind: &EventKind) -> (String, Style) {
     let plain = Style::new();
-    let difference = |what: &str, difference: &hailer_monitor::sample::Difference| {
+    let difference = |what: &str, difference: &hailer_monitor::sample::ValueChange| {
         let side = |side: &Option<String>| {
             side.as_deref()
                 .map_or("nothing".into(), |text| line(text, 60))
@@ -572,7 +582,7 @@ mod tests {
     use crate::command::watch::board::Board;
     use crate::command::watch::draw::tests::{plain, shown};
     use crate::command::watch::simulated::{NOW, board, five};
-    use hailer_monitor::sample::Difference;
+    use hailer_monitor::sample::ValueChange;
     use hailer_monitor::server::ServerId;
     use std::sync::Arc;
 
@@ -599,7 +609,7 @@ mod tests {
             at(3_600, EventKind::Up),
             at(
                 5,
-                EventKind::Version(Difference {
+                EventKind::Version(ValueChange {
                     from: Some("1.20".into()),
                     to: Some("1.20.4".into()),
                 }),
@@ -742,7 +752,7 @@ mod tests {
         last_status.answer = r#"{"status":{"motd":{"plain":"Red","raw":"§cRed"}}}"#
             .as_bytes()
             .into();
-        let past = Past {
+        let past = ServerHistory {
             server: ServerId(1),
             samples: vec![sample(86_400, 77.0), sample(60, 5.0)],
             events: vec![Event {

@@ -3,7 +3,7 @@
 //! A target without a protocol is queried in all protocols first, and then polled in one that it
 //! answered. At most 100,000 servers are polled, and at most 2,000 per second.
 
-use super::News;
+use super::FeedUpdate;
 use super::board::ServerView;
 use crate::args::Watch;
 use crate::command::monitor::config;
@@ -183,7 +183,7 @@ impl Direct {
     }
 
     /// Sends updates until the receiver is dropped.
-    pub(super) async fn run(self, to: mpsc::Sender<News>) {
+    pub(super) async fn run(self, to: mpsc::Sender<FeedUpdate>) {
         let Self {
             live,
             poll,
@@ -214,7 +214,7 @@ impl Direct {
                 .map(|server| without_reply(server, None))
                 .collect();
             is_over = to
-                .send(News::Update {
+                .send(FeedUpdate::Update {
                     seen,
                     all: None,
                     events: Vec::new(),
@@ -239,11 +239,11 @@ impl Direct {
                         continue;
                     }
                     Err(error) => {
-                        News::Update { seen: vec![without_reply(&server, Some(&error))], all: None, events: Vec::new() }
+                        FeedUpdate::Update { seen: vec![without_reply(&server, Some(&error))], all: None, events: Vec::new() }
                     }
                 },
             };
-            if let News::Update { seen, .. } = &news {
+            if let FeedUpdate::Update { seen, .. } = &news {
                 for seen in seen.iter().filter(|seen| seen.last.is_some()) {
                     // After the first poll, the usual interval applies.
                     if let Some(server) = fresh.remove(&seen.server.id) {
@@ -288,7 +288,7 @@ fn gather(
     }
 }
 
-fn news_of(live: &StateTable, (ids, events): Changed) -> News {
+fn news_of(live: &StateTable, (ids, events): Changed) -> FeedUpdate {
     let now = unix_millis();
     let seen = match ids {
         Some(ids) => ids
@@ -298,7 +298,7 @@ fn news_of(live: &StateTable, (ids, events): Changed) -> News {
             .collect(),
         None => live.pick(|row| Some(ServerView::of(row, now))),
     };
-    News::Update {
+    FeedUpdate::Update {
         seen,
         all: None,
         events,

@@ -12,7 +12,7 @@
 //! Only visible rows are drawn. Text of servers passes through `line` or [`colored`], which remove
 //! control characters.
 
-use super::board::{By, Entry};
+use super::board::{Entry, SortKey};
 use super::cells::{colored, speed, state, uptime};
 use super::detail;
 use super::view::{Link, View};
@@ -207,37 +207,37 @@ fn footer(view: &View<'_>, width: u16) -> Line<'static> {
 /// A column of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BoardColumn {
-    By(By),
+    Sortable(SortKey),
     /// Chart of the samples.
     Trend,
 }
 
 /// Columns in the order of their importance, with smallest and largest useful width.
 const COLUMNS: [(BoardColumn, u16, u16); 10] = [
-    (BoardColumn::By(By::State), 7, 7),
-    (BoardColumn::By(By::Name), 12, 32),
-    (BoardColumn::By(By::Players), 9, 9),
-    (BoardColumn::By(By::Latency), 5, 5),
+    (BoardColumn::Sortable(SortKey::State), 7, 7),
+    (BoardColumn::Sortable(SortKey::Name), 12, 32),
+    (BoardColumn::Sortable(SortKey::Players), 9, 9),
+    (BoardColumn::Sortable(SortKey::Latency), 5, 5),
     (BoardColumn::Trend, 8, 24),
-    (BoardColumn::By(By::Uptime), 5, 5),
-    (BoardColumn::By(By::Motd), 16, u16::MAX),
-    (BoardColumn::By(By::Group), 8, 12),
-    (BoardColumn::By(By::Version), 9, 14),
-    (BoardColumn::By(By::Protocol), 15, 15),
+    (BoardColumn::Sortable(SortKey::Uptime), 5, 5),
+    (BoardColumn::Sortable(SortKey::Motd), 16, u16::MAX),
+    (BoardColumn::Sortable(SortKey::Group), 8, 12),
+    (BoardColumn::Sortable(SortKey::Version), 9, 14),
+    (BoardColumn::Sortable(SortKey::Protocol), 15, 15),
 ];
 
 /// Columns from left to right.
 const ORDER: [BoardColumn; 10] = [
-    BoardColumn::By(By::State),
-    BoardColumn::By(By::Name),
-    BoardColumn::By(By::Group),
-    BoardColumn::By(By::Players),
+    BoardColumn::Sortable(SortKey::State),
+    BoardColumn::Sortable(SortKey::Name),
+    BoardColumn::Sortable(SortKey::Group),
+    BoardColumn::Sortable(SortKey::Players),
     BoardColumn::Trend,
-    BoardColumn::By(By::Latency),
-    BoardColumn::By(By::Uptime),
-    BoardColumn::By(By::Version),
-    BoardColumn::By(By::Protocol),
-    BoardColumn::By(By::Motd),
+    BoardColumn::Sortable(SortKey::Latency),
+    BoardColumn::Sortable(SortKey::Uptime),
+    BoardColumn::Sortable(SortKey::Version),
+    BoardColumn::Sortable(SortKey::Protocol),
+    BoardColumn::Sortable(SortKey::Motd),
 ];
 
 /// Returns the columns that fit, with their widths, from left to right. One space separates two
@@ -246,7 +246,7 @@ fn columns(width: u16, has_groups: bool) -> Vec<(BoardColumn, u16)> {
     let mut chosen: Vec<(BoardColumn, u16, u16)> = Vec::new();
     let mut left = width;
     for (column, least, most) in COLUMNS {
-        let is_empty = column == BoardColumn::By(By::Group) && !has_groups;
+        let is_empty = column == BoardColumn::Sortable(SortKey::Group) && !has_groups;
         let needs = least + u16::from(!chosen.is_empty());
         if is_empty || needs > left {
             continue;
@@ -257,7 +257,7 @@ fn columns(width: u16, has_groups: bool) -> Vec<(BoardColumn, u16)> {
     // The name gets spare width first; the rest is distributed in turn.
     if let Some((_, least, _)) = chosen
         .iter_mut()
-        .find(|(column, ..)| *column == BoardColumn::By(By::Name))
+        .find(|(column, ..)| *column == BoardColumn::Sortable(SortKey::Name))
     {
         let more = left.min(8);
         *least += more;
@@ -288,7 +288,10 @@ fn columns(width: u16, has_groups: bool) -> Vec<(BoardColumn, u16)> {
 }
 
 fn is_right(column: BoardColumn) -> bool {
-    matches!(column, BoardColumn::By(By::Latency | By::Uptime))
+    matches!(
+        column,
+        BoardColumn::Sortable(SortKey::Latency | SortKey::Uptime)
+    )
 }
 
 fn table(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
@@ -329,7 +332,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, view: &View<'_>) {
             };
             match column {
                 BoardColumn::Trend => trend(frame, cell, entry),
-                BoardColumn::By(by) => {
+                BoardColumn::Sortable(by) => {
                     frame.render_widget(cell_of(*by, entry, usize::from(*width)), cell);
                 }
             }
@@ -349,7 +352,7 @@ fn header(frame: &mut Frame<'_>, area: Rect, columns: &[(BoardColumn, u16)], vie
     for (column, width) in columns {
         let words = match column {
             BoardColumn::Trend => Line::styled("trend", dim()),
-            BoardColumn::By(by) => {
+            BoardColumn::Sortable(by) => {
                 let (arrow, style) = match (*by == sort.by, sort.is_descending) {
                     (false, _) => (" ", dim()),
                     (true, false) => ("▲", bold()),
@@ -398,22 +401,22 @@ fn trend(frame: &mut Frame<'_>, area: Rect, entry: &Entry) {
     );
 }
 
-fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
+fn cell_of(by: SortKey, entry: &Entry, width: usize) -> Line<'static> {
     let seen = &entry.seen;
     let text = |text: &str| Line::raw(line(text, width));
     match by {
-        By::State => {
+        SortKey::State => {
             let (words, style) = state(entry);
             Line::styled(words, style)
         }
-        By::Name => text(&seen.server.name),
-        By::Group => Line::styled(line(&seen.server.group, width), dim()),
-        By::Players => players(entry),
-        By::Latency => latency(entry.latency()).right_aligned(),
-        By::Uptime => uptime(seen.uptime).right_aligned(),
-        By::Version => text(&entry.version),
-        By::Protocol => Line::styled(line(entry.protocol(), width), dim()),
-        By::Motd => match (&seen.error, seen.last_status.as_deref()) {
+        SortKey::Name => text(&seen.server.name),
+        SortKey::Group => Line::styled(line(&seen.server.group, width), dim()),
+        SortKey::Players => players(entry),
+        SortKey::Latency => latency(entry.latency()).right_aligned(),
+        SortKey::Uptime => uptime(seen.uptime).right_aligned(),
+        SortKey::Version => text(&entry.version),
+        SortKey::Protocol => Line::styled(line(entry.protocol(), width), dim()),
+        SortKey::Motd => match (&seen.error, seen.last_status.as_deref()) {
             // For a server that is down, the reason is more useful than its last status.
             (Some(error), _) if seen.state != State::Up => {
                 Line::styled(line(reason(&error.1), width), Style::new().fg(Color::Red))
@@ -424,7 +427,7 @@ fn cell_of(by: By, entry: &Entry, width: usize) -> Line<'static> {
                 .map_or_else(|| text(&entry.motd), |motd| colored(motd, width)),
             _ => Line::default(),
         },
-        By::Given => Line::default(),
+        SortKey::Given => Line::default(),
     }
 }
 
@@ -645,10 +648,10 @@ pub(super) mod tests {
         let board = board();
         for width in [100, 140, 200] {
             let columns = columns(width, true);
-            let x_of = |wanted: By| {
+            let x_of = |wanted: SortKey| {
                 let before = columns
                     .iter()
-                    .take_while(|(column, _)| *column != BoardColumn::By(wanted));
+                    .take_while(|(column, _)| *column != BoardColumn::Sortable(wanted));
                 before
                     .map(|(_, width)| usize::from(*width) + 1)
                     .sum::<usize>()
@@ -657,7 +660,7 @@ pub(super) mod tests {
             for row in screen.lines().skip(2).take(5) {
                 let at = row.find('/').map(|at| row[..at].width());
                 assert!(
-                    at.is_none() || at == Some(x_of(By::Players) + 4),
+                    at.is_none() || at == Some(x_of(SortKey::Players) + 4),
                     "{width}\n{screen}"
                 );
             }
@@ -672,7 +675,7 @@ pub(super) mod tests {
     fn header_shows_the_sort_order() {
         let mut board = board();
         board.sort_by(Sort {
-            by: By::Players,
+            by: SortKey::Players,
             is_descending: true,
         });
         let screen = shown(&plain(&board), 120, 10);

@@ -23,7 +23,7 @@ use crate::exit::{Exit, usage};
 use crate::print::ink::Ink;
 use crate::print::line;
 use anyhow::Context;
-use board::{Board, By, Entry, Past, SamplePoint, ServerView};
+use board::{Board, Entry, SamplePoint, ServerHistory, ServerView, SortKey};
 use crossterm::event::{
     Event as Typed, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers,
 };
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: Watch) -> anyhow::Result<Exit> {
 }
 
 /// Update from a feed.
-enum News {
+enum FeedUpdate {
     /// Current states of servers.
     Update {
         seen: Vec<ServerView>,
@@ -98,7 +98,7 @@ enum News {
         events: Vec<Event>,
     },
     /// History of the server whose details are shown.
-    Past(Past),
+    History(ServerHistory),
     /// Earlier samples of a server on the screen.
     Before {
         server: ServerId,
@@ -110,7 +110,7 @@ enum News {
 
 /// Servers on the screen, whose history the feed can fetch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Wants {
+struct ShownServers {
     /// Name of the server whose details are shown.
     detail: Option<String>,
     /// Servers on the screen without samples from before the start.
@@ -121,15 +121,15 @@ struct Wants {
 async fn show(
     terminal: &mut ratatui::DefaultTerminal,
     mut screen: WatchScreen,
-    mut news: mpsc::Receiver<News>,
-    wants: &std::sync::mpsc::Sender<Wants>,
+    mut news: mpsc::Receiver<FeedUpdate>,
+    wants: &std::sync::mpsc::Sender<ShownServers>,
 ) -> anyhow::Result<()> {
     let ink = Ink::wanted();
     let mut typed = EventStream::new();
     let mut ticks = tokio::time::interval(Duration::from_secs(1));
     let stop = super::service::interrupted();
     tokio::pin!(stop);
-    let mut wanted = Wants::default();
+    let mut wanted = ShownServers::default();
     let mut is_due = true;
     let mut is_new = false;
     let mut drawn = Instant::now();
@@ -193,7 +193,7 @@ struct WatchScreen {
     /// Server whose details are shown, and how many of their lines are scrolled away.
     detail: Option<ServerId>,
     scroll: usize,
-    past: Option<Past>,
+    past: Option<ServerHistory>,
     is_typing: bool,
     is_paused: bool,
     has_help: bool,
@@ -257,12 +257,12 @@ impl WatchScreen {
         };
     }
 
-    fn wants(&self) -> Wants {
+    fn wants(&self) -> ShownServers {
         let named = |entry: &Entry| entry.seen.server.name.clone();
         let detail = self.detail.and_then(|id| self.board.server(id)).map(named);
         let shown = (self.top..self.top + self.page).map_while(|row| self.board.entry(row));
         let new = shown.filter(|entry| self.is_remote && !entry.has_before);
-        Wants {
+        ShownServers {
             detail,
             rows: new
                 .map(|entry| (entry.seen.server.id, named(entry)))
@@ -295,7 +295,7 @@ impl WatchScreen {
                 self.find();
             }
             KeyCode::Char(digit @ '0'..='9') => {
-                let by = By::ALL[digit as usize - usize::from(b'0')];
+                let by = SortKey::ALL[digit as usize - usize::from(b'0')];
                 self.board.sort_by(self.board.sort().press(by));
                 self.find();
             }
@@ -372,9 +372,9 @@ impl WatchScreen {
         }
     }
 
-    fn receive(&mut self, news: News, now: Instant) {
+    fn receive(&mut self, news: FeedUpdate, now: Instant) {
         match news {
-            News::Lost(why) => {
+            FeedUpdate::Lost(why) => {
                 let since = *self.lost.get_or_insert(now);
                 self.link = Link::Lost((now - since).as_secs(), why);
                 return;
@@ -386,7 +386,7 @@ impl WatchScreen {
         }
         match news {
             _ if self.is_paused => {}
-            News::Update { seen, all, events } => {
+            FeedUpdate::Update { seen, all, events } => {
                 let is_first = self.board.totals().servers == 0;
                 let changed = self.board.see(seen);
                 self.board.happen(events);
@@ -406,9 +406,9 @@ impl WatchScreen {
                     self.detail = None;
                 }
             }
-            News::Past(past) => self.past = Some(past),
-            News::Before { server, samples } => self.board.remember(server, samples),
-            News::Lost(_) => {}
+            FeedUpdate::History(past) => self.past = Some(past),
+            FeedUpdate::Before { server, samples } => self.board.remember(server, samples),
+            FeedUpdate::Lost(_) => {}
         }
     }
 
@@ -505,7 +505,7 @@ mod tests {
         type_text(&mut screen, "2");
         assert_eq!(
             (chosen(&screen), screen.board.sort().by),
-            ("lobby", By::Name)
+            ("lobby", SortKey::Name)
         );
         type_text(&mut screen, "r");
         assert!(screen.board.sort().is_descending && chosen(&screen) == "lobby");
@@ -519,7 +519,7 @@ mod tests {
         // It also follows when servers are added.
         press(&mut screen, &[KeyCode::Char('j')]);
         let before = chosen(&screen).to_owned();
-        let new = News::Update {
+        let new = FeedUpdate::Update {
             seen: vec![seen(8, "zebra")],
             all: None,
             events: Vec::new(),
@@ -581,13 +581,16 @@ mod tests {
             screen.scroll
         );
         press(&mut screen, &[KeyCode::Esc]);
-        assert_eq!((screen.detail, screen.wants()), (None, Wants::default()));
+        assert_eq!(
+            (screen.detail, screen.wants()),
+            (None, ShownServers::default())
+        );
         type_text(&mut screen, "p");
         let before = screen.board.totals().up;
         let mut down = five();
         down[0].state = State::Down;
         screen.receive(
-            News::Update {
+            FeedUpdate::Update {
                 seen: down,
                 all: None,
                 events: Vec::new(),
@@ -618,7 +621,7 @@ mod tests {
             change(&mut seen);
             let now = start + Duration::from_secs(seconds);
             screen.receive(
-                News::Update {
+                FeedUpdate::Update {
                     seen,
                     all: None,
                     events: Vec::new(),
@@ -654,7 +657,10 @@ mod tests {
             ),
             ""
         );
-        screen.receive(News::Lost("gone".into()), start + Duration::from_secs(61));
+        screen.receive(
+            FeedUpdate::Lost("gone".into()),
+            start + Duration::from_secs(61),
+        );
         screen.tick(start + Duration::from_secs(70));
         assert_eq!(screen.link, Link::Lost(9, "gone".into()));
         notify(&mut screen, |_| {}, 71);
@@ -662,7 +668,7 @@ mod tests {
         // The server of the details was removed.
         press(&mut screen, &[KeyCode::Enter]);
         screen.receive(
-            News::Update {
+            FeedUpdate::Update {
                 seen: Vec::new(),
                 all: Some(vec![ServerId(2)]),
                 events: Vec::new(),
@@ -681,7 +687,7 @@ mod tests {
             .map(|id| seen(id, &format!("server-{id}")))
             .collect();
         screen.receive(
-            News::Update {
+            FeedUpdate::Update {
                 seen: many,
                 all: None,
                 events: Vec::new(),
@@ -699,7 +705,7 @@ mod tests {
         let now = simulated::NOW;
         let samples = vec![sample(now - 2, 1.0), sample(now - 1, 2.0), sample(now, 3.0)];
         screen.receive(
-            News::Before {
+            FeedUpdate::Before {
                 server: rows[0].0,
                 samples,
             },
@@ -726,7 +732,7 @@ mod tests {
             .map(|id| seen(id, &format!("server-{id}")))
             .collect();
         screen.receive(
-            News::Update {
+            FeedUpdate::Update {
                 seen: many,
                 all: None,
                 events: Vec::new(),

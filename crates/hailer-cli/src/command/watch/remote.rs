@@ -3,14 +3,14 @@
 //!
 //! Limits: at most 200,000 servers, 16 MiB for a response, and 10 s for a request.
 
-use super::board::{Past, SamplePoint, ServerView};
-use super::{News, Wants};
+use super::board::{SamplePoint, ServerHistory, ServerView};
+use super::{FeedUpdate, ShownServers};
 use crate::exit::usage;
 use crate::web;
 use anyhow::{Context, anyhow, bail};
 use hailer::Text;
 use hailer_monitor::sample::unix_millis;
-use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
+use hailer_monitor::sample::{Event, EventKind, Millis, Sample, ValueChange};
 use hailer_monitor::server::{Server, ServerId};
 use hailer_monitor::state::LastStatus;
 use hailer_monitor::web::api::types::{
@@ -122,11 +122,11 @@ impl Monitor {
     pub(super) fn listen(
         mut self,
         every: Duration,
-        wanted: Receiver<Wants>,
-        to: mpsc::Sender<News>,
+        wanted: Receiver<ShownServers>,
+        to: mpsc::Sender<FeedUpdate>,
     ) -> anyhow::Result<()> {
         let body = move || {
-            let mut wants = Wants::default();
+            let mut wants = ShownServers::default();
             let mut next = Instant::now();
             let mut next_details = Instant::now();
             let mut known = HashSet::new();
@@ -135,7 +135,7 @@ impl Monitor {
                 if now >= next {
                     let (news, wait) = match self.list() {
                         Ok(news) => (news, every),
-                        Err(error) => (News::Lost(format!("{error:#}")), RETRY_DELAY),
+                        Err(error) => (FeedUpdate::Lost(format!("{error:#}")), RETRY_DELAY),
                     };
                     if to.blocking_send(news).is_err() {
                         return;
@@ -145,7 +145,7 @@ impl Monitor {
                 if let Some(shown) = wants.detail.as_deref().filter(|_| now >= next_details) {
                     // Only the list decides whether the monitor is reachable.
                     if let Ok(past) = self.past(shown)
-                        && to.blocking_send(News::Past(past)).is_err()
+                        && to.blocking_send(FeedUpdate::History(past)).is_err()
                     {
                         return;
                     }
@@ -157,7 +157,7 @@ impl Monitor {
                 if let Some((server, name)) = row
                     && let Ok(samples) = self.before(name)
                     && to
-                        .blocking_send(News::Before {
+                        .blocking_send(FeedUpdate::Before {
                             server: *server,
                             samples,
                         })
@@ -194,7 +194,7 @@ impl Monitor {
     }
 
     /// Fetches the changed pages of the list.
-    fn list(&mut self) -> anyhow::Result<News> {
+    fn list(&mut self) -> anyhow::Result<FeedUpdate> {
         let mut seen = Vec::new();
         let mut all = Vec::new();
         for number in 0..MAX_PAGES {
@@ -208,7 +208,7 @@ impl Monitor {
                 break;
             }
         }
-        Ok(News::Update {
+        Ok(FeedUpdate::Update {
             seen,
             all: Some(all),
             events: Vec::new(),
@@ -259,7 +259,7 @@ impl Monitor {
     }
 
     /// Fetches the history of one server.
-    fn past(&self, name: &str) -> anyhow::Result<Past> {
+    fn past(&self, name: &str) -> anyhow::Result<ServerHistory> {
         let path = format!("/api/v1/servers/{}", escape(name));
         let of = |path: &str| format!("{path}: not found");
         let whole = self
@@ -297,7 +297,7 @@ impl Monitor {
             .into_iter()
             .filter_map(|change| event(change, id))
             .collect();
-        Ok(Past {
+        Ok(ServerHistory {
             server: id,
             samples: samples(series),
             events,
@@ -452,7 +452,7 @@ fn last_status(status: types::Status) -> LastStatus {
 
 /// Converts an event; `None` if a newer monitor has a kind that is unknown here.
 fn event(event: types::Event, server: ServerId) -> Option<Event> {
-    let difference = Difference {
+    let difference = ValueChange {
         from: event.from,
         to: event.to,
     };
@@ -524,7 +524,7 @@ mod tests {
     }
 
     fn list(monitor: &mut Monitor) -> (Vec<(i64, u32)>, Vec<i64>) {
-        let News::Update { seen, all, .. } = monitor.list().unwrap() else {
+        let FeedUpdate::Update { seen, all, .. } = monitor.list().unwrap() else {
             panic!("no list")
         };
         let seen = seen

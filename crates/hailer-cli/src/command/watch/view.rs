@@ -1,6 +1,6 @@
 //! Input of a screen of `hailer watch`: the board and the state of the screen.
 
-use super::board::{Board, Entry, Past};
+use super::board::{Board, Entry, ServerHistory};
 use hailer_monitor::sample::Millis;
 use hailer_monitor::server::ServerId;
 
@@ -27,7 +27,7 @@ pub(super) struct View<'a> {
     /// Server whose details are shown, and how many of their lines are scrolled away.
     pub(super) detail: Option<ServerId>,
     pub(super) scroll: usize,
-    pub(super) past: Option<&'a Past>,
+    pub(super) past: Option<&'a ServerHistory>,
     pub(super) is_typing: bool,
     pub(super) is_paused: bool,
     pub(super) has_help: bool,
@@ -37,7 +37,7 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     /// Returns the server whose details are shown, and its history.
-    pub(super) fn shown(&self) -> Option<(&'a Entry, Option<&'a Past>)> {
+    pub(super) fn shown(&self) -> Option<(&'a Entry, Option<&'a ServerHistory>)> {
         let id = self.detail?;
         Some((
             self.board.server(id)?,

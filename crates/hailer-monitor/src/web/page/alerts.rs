@@ -9,7 +9,7 @@ use crate::web::App;
 use crate::web::api::Api;
 use crate::web::page::row::Time;
 use crate::web::page::{Frame, html};
-use crate::web::show::{Cut, cut, length};
+use crate::web::show::{ShortText, cut, length};
 use askama::Template;
 use axum::body::Bytes;
 use axum::extract::State as Of;
@@ -102,7 +102,7 @@ struct OpenView {
 struct Rule {
     name: String,
     when: String,
-    about: Cut,
+    about: ShortText,
     to: String,
 }
 
@@ -110,7 +110,7 @@ struct MessageView {
     at: Time,
     rule: String,
     kind: &'static str,
-    about: Cut,
+    about: ShortText,
     to: String,
     word: &'static str,
     state: &'static str,

@@ -3,7 +3,7 @@
 
 use crate::state::LastStatus;
 use crate::state::find::{SearchTerms, natural};
-use crate::web::show::{self, Cut};
+use crate::web::show::{self, ShortText};
 use hailer::proto::model::{PLAYER_MEMBERS, Roster, STATUS_MEMBERS, Value};
 use hailer::proto::wire::{Deviation, Field, Notes};
 use hailer::proto::{DatagramContext, Protocol};
@@ -31,7 +31,7 @@ pub(crate) struct Details {
     /// Deviations from the protocol: name and meaning.
     pub(crate) deviations: Vec<Entry>,
     /// Game mode, as the server names it.
-    pub(crate) mode: Option<Cut>,
+    pub(crate) mode: Option<ShortText>,
     /// Address that the server reports for itself.
     pub(crate) own_address: Option<String>,
     /// Why the list of players is incomplete, if it is.
@@ -46,9 +46,9 @@ pub(crate) struct Details {
 
 /// Name, explanation and value.
 pub(crate) struct Entry {
-    pub(crate) key: Cut,
+    pub(crate) key: ShortText,
     pub(crate) help: &'static str,
-    pub(crate) value: Cut,
+    pub(crate) value: ShortText,
 }
 
 impl Details {
@@ -213,7 +213,7 @@ pub(crate) struct FieldLine {
     pub(crate) offset: usize,
     pub(crate) bytes: String,
     pub(crate) name: String,
-    pub(crate) value: Cut,
+    pub(crate) value: ShortText,
 }
 
 /// Explains the datagrams of the last answer.
@@ -286,7 +286,7 @@ impl FieldLine {
             offset,
             bytes,
             name: name.into(),
-            value: Cut::default(),
+            value: ShortText::default(),
         }
     }
 }

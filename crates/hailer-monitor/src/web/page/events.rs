@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn every_kind_can_be_chosen() {
-        let difference = crate::sample::Difference {
+        let difference = crate::sample::ValueChange {
             from: None,
             to: None,
         };

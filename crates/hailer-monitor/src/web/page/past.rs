@@ -1,14 +1,14 @@
 //! History of one server: charts, events and sessions.
 
 use crate::history::{HistoryError, Level, PlayerSession, Point};
-use crate::sample::{Difference, Event, EventKind, Millis};
+use crate::sample::{Event, EventKind, Millis, ValueChange};
 use crate::server::ServerId;
 use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, natural};
 use crate::uptime::{Uptime, sample_length_ms};
 use crate::web::App;
 use crate::web::chart::{Chart, ChartStyle, Svg};
 use crate::web::page::row::Time;
-use crate::web::show::{self, Cut, NOTHING};
+use crate::web::show::{self, NOTHING, ShortText};
 use compact_str::CompactString;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -182,7 +182,7 @@ impl HistoryQuery {
 
 /// History of one server.
 #[derive(Default)]
-pub(crate) struct Past {
+pub(crate) struct HistoryView {
     /// Time range of the charts.
     pub(crate) range: Range,
     /// Why nothing can be shown.
@@ -209,18 +209,18 @@ pub(crate) struct EventView {
     pub(crate) word: &'static str,
     pub(crate) at: Time,
     pub(crate) what: &'static str,
-    pub(crate) text: Cut,
+    pub(crate) text: ShortText,
 }
 
 /// A session of a player, as the page shows it.
 pub(crate) struct SessionView {
-    pub(crate) player: Cut,
+    pub(crate) player: ShortText,
     pub(crate) from: String,
     pub(crate) to: String,
     pub(crate) played: String,
 }
 
-impl Past {
+impl HistoryView {
     /// Reads the history. On an error, the page shows a message and the rest. `online`: players
     /// online now.
     pub(crate) async fn of(
@@ -416,12 +416,12 @@ impl ChartData {
 struct Buckets {
     from: Millis,
     step: Millis,
-    sums: Vec<Sum>,
+    sums: Vec<BucketSum>,
 }
 
 /// Sum of the points of a bucket.
 #[derive(Clone, Copy, Default)]
-struct Sum {
+struct BucketSum {
     polls: u64,
     answered: u64,
     uptime: Uptime,
@@ -436,7 +436,7 @@ struct Sum {
     resent: u64,
 }
 
-impl Sum {
+impl BucketSum {
     /// Adds a point that stands for `length_ms` milliseconds.
     fn add(&mut self, point: &Point, length_ms: Millis) {
         // A point has the number of answers, but not how many of them contained each value; nearly
@@ -476,7 +476,7 @@ impl Sum {
 
 impl Buckets {
     fn of(points: &[Point], level: Level, from: Millis, step: Millis, count: usize) -> Self {
-        let mut sums = vec![Sum::default(); count];
+        let mut sums = vec![BucketSum::default(); count];
         let mut previous = None;
         for point in points {
             let length_ms = match level {
@@ -493,8 +493,8 @@ impl Buckets {
     }
 
     /// Sum over all buckets.
-    fn whole(&self) -> Sum {
-        let mut whole = Sum::default();
+    fn whole(&self) -> BucketSum {
+        let mut whole = BucketSum::default();
         for sum in &self.sums {
             whole.polls += sum.polls;
             whole.answered += sum.answered;
@@ -513,7 +513,8 @@ impl Buckets {
 
     fn draw(&self, plot: Plot, range: Range, now: Millis) -> ChartView {
         let Plot { title, summary, .. } = plot;
-        let values_of = |value: fn(&Sum) -> Option<f64>| self.sums.iter().map(value).collect();
+        let values_of =
+            |value: fn(&BucketSum) -> Option<f64>| self.sums.iter().map(value).collect();
         let values: Vec<_> = values_of(plot.mean);
         let highest: Vec<_> = plot.highest.map(values_of).unwrap_or_default();
         let words = |bucket: usize| match self.sums.get(bucket) {
@@ -546,17 +547,17 @@ struct Plot {
     summary: String,
     style: ChartStyle,
     /// Mean of a bucket.
-    mean: fn(&Sum) -> Option<f64>,
+    mean: fn(&BucketSum) -> Option<f64>,
     /// Maximum of a bucket; `None`: not drawn.
-    highest: Option<fn(&Sum) -> Option<f64>>,
+    highest: Option<fn(&BucketSum) -> Option<f64>>,
     /// Text of a bucket in the tooltip.
-    words: fn(&Sum) -> String,
+    words: fn(&BucketSum) -> String,
     /// Formats values at the axis.
     axis: fn(f64) -> String,
 }
 
 impl Plot {
-    fn players(whole: &Sum) -> Self {
+    fn players(whole: &BucketSum) -> Self {
         let most = whole.players_max.map(|most| show::count(most.into()));
         Self {
             title: "Players",
@@ -566,7 +567,7 @@ impl Plot {
                 or_nothing(most),
             ),
             style: ChartStyle::Area,
-            mean: Sum::players,
+            mean: BucketSum::players,
             highest: Some(|sum| sum.players_max.map(f64::from)),
             words: |sum| match (sum.players(), sum.players_max) {
                 (Some(mean), Some(most)) if mean.round() < f64::from(most) => {
@@ -581,7 +582,7 @@ impl Plot {
         }
     }
 
-    fn latency(whole: &Sum) -> Self {
+    fn latency(whole: &BucketSum) -> Self {
         Self {
             title: "Latency",
             summary: format!(
@@ -590,7 +591,7 @@ impl Plot {
                 or_nothing(whole.latency_max.map(show::latency)),
             ),
             style: ChartStyle::Line,
-            mean: Sum::latency,
+            mean: BucketSum::latency,
             highest: Some(|sum| sum.latency_max.map(|most| f64::from(most) / 1e3)),
             words: |sum| match (sum.latency(), sum.latency_max) {
                 (Some(mean), Some(most)) => {
@@ -603,7 +604,7 @@ impl Plot {
         }
     }
 
-    fn uptime(whole: &Sum, uptime: Option<f64>) -> Self {
+    fn uptime(whole: &BucketSum, uptime: Option<f64>) -> Self {
         let resent = show::share(whole.resent, whole.sent);
         Self {
             title: "Uptime",
@@ -612,7 +613,7 @@ impl Plot {
                 or_nothing(uptime.map(show::percent))
             ),
             style: ChartStyle::Share,
-            mean: Sum::uptime,
+            mean: BucketSum::uptime,
             highest: None,
             words: |sum| {
                 let uptime = or_nothing(sum.uptime().map(show::percent));
@@ -640,7 +641,7 @@ fn latency_text(millis: f64) -> String {
 
 impl EventView {
     pub(crate) fn of(event: &Event, now: Millis) -> Self {
-        let difference = |what: &Difference| {
+        let difference = |what: &ValueChange| {
             let side = |side: &Option<String>| {
                 side.as_deref()
                     .filter(|side| !side.trim().is_empty())
@@ -653,7 +654,7 @@ impl EventView {
             )
         };
         let (what, text) = match &event.kind {
-            EventKind::Up => ("Up", Cut::default()),
+            EventKind::Up => ("Up", ShortText::default()),
             EventKind::Down { reason } if reason == "silence" => {
                 ("Down", show::cut("no answer", MAX_TEXT_CHARS))
             }
@@ -667,7 +668,7 @@ impl EventView {
                     MAX_TEXT_CHARS,
                 ),
             ),
-            EventKind::Steady => ("Stable again", Cut::default()),
+            EventKind::Steady => ("Stable again", ShortText::default()),
             EventKind::Version(what) => ("Version", difference(what)),
             EventKind::Map(what) => ("Map", difference(what)),
             EventKind::Motd(what) => ("MOTD", difference(what)),

@@ -6,7 +6,7 @@ use crate::state::ServerRow;
 use crate::web::chart::{Svg, sparkline};
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::filter::Filter;
-use crate::web::show::{self, Cut};
+use crate::web::show::{self, ShortText};
 use askama::Template;
 use askama::filters::HtmlSafe;
 
@@ -25,7 +25,7 @@ pub(crate) struct RowView {
     id: i64,
     name: String,
     state: StateView,
-    title: Option<Cut>,
+    title: Option<ShortText>,
     /// URL of the icon.
     icon: Option<String>,
     motd: Vec<Piece>,
@@ -35,8 +35,8 @@ pub(crate) struct RowView {
     spark: Svg,
     latency: Option<String>,
     uptime: Option<(String, &'static str)>,
-    version: Option<Cut>,
-    group: Option<(Cut, String)>,
+    version: Option<ShortText>,
+    group: Option<(ShortText, String)>,
 }
 
 // The template escapes its values.
@@ -48,7 +48,7 @@ pub(crate) struct StateView {
     pub(crate) word: &'static str,
     pub(crate) since: Option<Time>,
     /// Why the last poll failed.
-    pub(crate) reason: Option<Cut>,
+    pub(crate) reason: Option<ShortText>,
 }
 
 /// A time in several formats.

@@ -8,10 +8,10 @@ use crate::web::api::Api;
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::answer::{Datagram, Details, explain};
 use crate::web::page::filter::{Filter, protocol};
-use crate::web::page::past::{HistoryQuery, Order, Past, Range};
+use crate::web::page::past::{HistoryQuery, HistoryView, Order, Range};
 use crate::web::page::row::{StateView, Time};
 use crate::web::page::{self, Frame, html};
-use crate::web::show::{self, Cut};
+use crate::web::show::{self, ShortText};
 use askama::Template;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
@@ -44,7 +44,7 @@ pub(crate) async fn show(
         .as_deref()
         .map(|status| &*status.players)
         .unwrap_or_default();
-    let past = Past::of(&app, row.server.id, on, &wanted, now).await;
+    let past = HistoryView::of(&app, row.server.id, on, &wanted, now).await;
     html(
         StatusCode::OK,
         &ServerPage::of(&app, &headers, &row, wanted, past, now),
@@ -59,18 +59,18 @@ struct ServerPage {
     at: Millis,
     name: String,
     state: StateView,
-    title: Option<Cut>,
+    title: Option<ShortText>,
     /// URL of the icon.
     icon: Option<String>,
     motd: Vec<Piece>,
-    target: Cut,
-    group: Option<(Cut, String)>,
-    labels: Vec<(Cut, Cut)>,
+    target: ShortText,
+    group: Option<(ShortText, String)>,
+    labels: Vec<(ShortText, ShortText)>,
     figures: Vec<Figure>,
     ranges: Vec<(&'static str, String, bool)>,
     /// Orders of sessions: player, start, duration.
     orders: [(String, bool); 3],
-    past: Past,
+    past: HistoryView,
     has_player_names: bool,
     details: Details,
     /// Parameters of the page.
@@ -87,7 +87,7 @@ struct ServerPage {
 /// A label and a value.
 struct Figure {
     name: &'static str,
-    value: Cut,
+    value: ShortText,
     note: String,
 }
 
@@ -97,7 +97,7 @@ impl ServerPage {
         headers: &HeaderMap,
         row: &ServerRow,
         wanted: HistoryQuery,
-        past: Past,
+        past: HistoryView,
         now: Millis,
     ) -> Self {
         let server = &*row.server;

@@ -5,7 +5,7 @@ use super::simulated_server::{DAY, HOUR, MINUTE, MINUTES, SimulatedServer};
 use hailer_monitor::history::{
     Batch, ExportedRollup, History, HistoryError, Level, PlayerSession, Record,
 };
-use hailer_monitor::sample::{Difference, Event, EventKind, Millis, Sample};
+use hailer_monitor::sample::{Event, EventKind, Millis, Sample, ValueChange};
 use hailer_monitor::server::{Server, ServerId};
 
 /// Number of days with daily roll-ups.
@@ -213,7 +213,7 @@ fn events(server: &SimulatedServer, id: ServerId, now: Millis, events: &mut Vec<
         if next != version && at > server.opened() {
             add(
                 at,
-                EventKind::Version(Difference {
+                EventKind::Version(ValueChange {
                     from: version,
                     to: next.clone(),
                 }),
