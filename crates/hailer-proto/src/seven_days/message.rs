@@ -104,13 +104,16 @@ pub fn read<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Vec<Pair<'a>>, Err
         r.take(end.is_some().into(), "line")?;
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let Some(colon) = memchr(b':', line) else {
-            // A line without a colon continues the value before it.
-            if let Some((_, value)) = pairs.last_mut()
-                && !line.is_empty()
-            {
-                let whole = bytes.get(value_start..at + line.len()).unwrap_or_default();
-                *value = whole.strip_suffix(b";").unwrap_or(whole);
+            if line.is_empty() {
+                continue;
             }
+            // A line without a colon continues the value before it. Other services greet with
+            // text that has no pair.
+            let Some((_, value)) = pairs.last_mut() else {
+                return Err(Error::bad("key", at, "a key and a colon"));
+            };
+            let whole = bytes.get(value_start..at + line.len()).unwrap_or_default();
+            *value = whole.strip_suffix(b";").unwrap_or(whole);
             continue;
         };
         let (key, value) = line.split_at(colon);
