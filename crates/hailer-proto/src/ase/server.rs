@@ -17,6 +17,8 @@ const MAX_SHORT: usize = 1_350;
 /// Longest text of a responder, in bytes, so that the header always fits.
 const MAX_TEXT: usize = 120;
 
+/// Longest rules of a full reply in bytes, half of it, so that there is room for players.
+const MAX_RULES: usize = 700;
 /// Longest rule with the number of listed players, in bytes.
 const MAX_LISTED_PAIR: usize = 16;
 /// Longest name and game of a short reply in bytes: with headers, it is at most 3 times as long as
@@ -140,7 +142,7 @@ fn full(status: &Status) -> Vec<u8> {
         if key.is_empty() || key == LISTED {
             continue;
         }
-        if out.len() + rules.len() + pair.len() > room {
+        if rules.len() + pair.len() > MAX_RULES || out.len() + rules.len() + pair.len() > room {
             break;
         }
         rules.extend(pair);
@@ -355,6 +357,23 @@ mod tests {
         assert_eq!((reply.online, notes.met().count()), (Some(100), 0));
         let (_, reply) = answer(&status, b"r");
         assert!(reply.len() <= MAX_SHORT);
+    }
+
+    #[test]
+    fn long_rules_leave_room_for_players() {
+        let mut status = status();
+        let player = Player::named(Text::unformatted("Alice"));
+        status.players.set_list(vec![player; 40]);
+        let rules = (0..60).map(|at| crate::model::Rule {
+            key: alloc::format!("rule{at}").into(),
+            value: "v".repeat(20).into(),
+        });
+        status.rules = rules.collect();
+        let (_, reply) = answer(&status, b"s");
+        let mut notes = Notes::default();
+        let reply = message::parse(&reply, &mut notes).unwrap();
+        assert_eq!((reply.players.len(), reply.rules.len()), (40, 25));
+        assert_eq!(notes.met().count(), 0);
     }
 
     #[test]
