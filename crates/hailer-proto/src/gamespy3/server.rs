@@ -107,7 +107,7 @@ impl GameSpy3Responder {
         }
         let mut parts = Parts::default();
         parts.add(&[0], &[], MAX_PAIR_PARTS);
-        // Like the kit, a part repeats the last pair of the part before it.
+        // Like the kit, a part repeats the last entry of the part before it.
         let mut start = alloc::vec![0];
         for (key, value) in outgoing.pairs() {
             let mut pair = Vec::new();
@@ -203,22 +203,21 @@ impl Parts {
             if !has_room {
                 break;
             }
+            // Clients drop the last value of a part, or expect it again in the next one.
+            let mut start = [&[kind][..], &field].concat();
             for (number, row) in rows.iter().enumerate() {
                 // An empty value would end the list.
                 let value = row.value(column);
                 let mut entry = Vec::new();
                 outgoing.text(if value.is_empty() { " " } else { value }, &mut entry);
                 entry.push(0);
-                if let Some(first) = field.last_mut() {
-                    *first = number as u8;
-                }
-                let start: Vec<u8> = core::iter::once(kind)
-                    .chain(field.iter().copied())
-                    .collect();
                 if !self.add(&entry, &start, limit) {
                     has_room = false;
                     break;
                 }
+                start.truncate(field.len());
+                start.push(number as u8);
+                start.extend(entry);
             }
             self.end();
         }
@@ -365,6 +364,31 @@ mod tests {
                 _ => assert_eq!(kept, rules),
             }
         }
+    }
+
+    #[test]
+    fn a_part_repeats_the_last_entry_of_the_part_before() {
+        let header = REPLY_HEADER + SPLITNUM.len() + 1;
+        let mut repeated = [0; 2];
+        for (players, rules) in [(250, 0), (0, 30)] {
+            for pair in parts(&status(players, rules)).windows(2) {
+                let kind = pair[1][header];
+                // Server values follow their key, rows follow field and number.
+                let mut next = pair[1][header + 1..].split(|byte| *byte == 0);
+                let name = next.next().unwrap();
+                let value = match (kind, next.next().unwrap()) {
+                    (0, value) => value,
+                    // A field that begins with the part repeats nothing.
+                    (_, []) => continue,
+                    (_, row) => &row[1..],
+                };
+                assert!(!name.is_empty());
+                let end = [value, b"\0"].concat();
+                assert!(pair[0].ends_with(&end), "{name:?} {value:?}");
+                repeated[usize::from(kind)] += 1;
+            }
+        }
+        assert!(repeated.iter().all(|count| *count > 1), "{repeated:?}");
     }
 
     #[test]
