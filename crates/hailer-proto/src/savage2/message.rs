@@ -41,7 +41,8 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     ///
-    /// Names the field that is truncated, with its offset.
+    /// Names the field that is truncated, with its offset, and a reply without name, map, version
+    /// and maximum.
     pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
         r.raw(UNKNOWN, "header")?;
@@ -58,6 +59,15 @@ impl<'a> Reply<'a> {
             version: r.text_to_nul("version")?,
             min_level: r.u8("min level")?,
         };
+        // Other services reply with zeros.
+        let texts = [reply.name, reply.map, reply.version];
+        if reply.max == 0 && texts.iter().all(|text| text.is_empty()) {
+            return Err(Error::bad(
+                "name",
+                UNKNOWN,
+                "a name, map, version or maximum",
+            ));
+        }
         r.trailing(&TRAILING_BYTES);
         Ok(reply)
     }
