@@ -13,6 +13,8 @@ use memchr::memchr;
 pub const HEADER_BYTES: usize = 7;
 /// Bytes of the length of old builds.
 const OLD_HEADER_BYTES: usize = 2;
+/// Start of the body of old builds.
+const OLD_START: &[u8] = b"GameType:";
 /// Longest body in bytes.
 const MAX_BYTES: usize = 40_000;
 /// Value of `GameType`.
@@ -54,11 +56,11 @@ pub fn lengths(bytes: &[u8]) -> Result<Option<[usize; 2]>, Error> {
     if lengths[1] > MAX_BYTES {
         return Err(Error::limit("length", 0, MAX_BYTES));
     }
-    // Another service may start with other bytes than digits.
+    // Other services start with letters too.
     let start = bytes.get(OLD_HEADER_BYTES..).unwrap_or_default();
-    let is_letter = start.first().is_none_or(u8::is_ascii_alphabetic);
-    if !is_digits && !is_letter {
-        return Err(Error::bad("key", OLD_HEADER_BYTES, "a letter"));
+    let start = start.get(..OLD_START.len()).unwrap_or(start);
+    if !is_digits && !OLD_START.starts_with(start) {
+        return Err(Error::bad("key", OLD_HEADER_BYTES, "GameType"));
     }
     Ok(Some(lengths))
 }
@@ -155,15 +157,15 @@ pub(super) fn explain(
     if direction == Some(Direction::Request) {
         return None;
     }
+    let body = bytes.get(header..).unwrap_or_default();
     // Without digits, anything could be a length.
-    let has_type = bytes.get(header..).unwrap_or_default();
-    if direction.is_none() && header == OLD_HEADER_BYTES && !has_type.starts_with(b"GameType:") {
+    if direction.is_none() && header == OLD_HEADER_BYTES && !body.starts_with(OLD_START) {
         return None;
     }
     Some(Explanation {
         message: "information",
         direction: Direction::Reply,
-        is_certain: has_type.starts_with(b"GameType:7DTD;"),
+        is_certain: body.starts_with(b"GameType:7DTD;"),
         error: read(bytes, notes).err(),
     })
 }
