@@ -1234,6 +1234,29 @@ async fn detection_tries_every_form_with_a_server_that_kicks() {
     }
 }
 
+/// The second connection, the last one of a host without a protocol, is for servers of 1.4 and 1.6.
+#[tokio::test]
+async fn detection_finds_old_servers_that_do_not_kick() {
+    for length in [2, 3] {
+        let opened = Arc::new(AtomicU32::new(0));
+        let count = opened.clone();
+        let server = Stream::run(closed(), move |mut stream| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let mut request = vec![0; length];
+            let is_whole = stream.read_exact(&mut request).is_ok();
+            if is_whole && [0xFE, 0x01, 0xFA].starts_with(&request) {
+                let _ = stream.write_all(&kick(LISTING));
+            }
+        });
+        let answer = Client::new(time_limit(ms(300), 3))
+            .query(server.address.to_string().as_str())
+            .await
+            .unwrap();
+        assert!(answer.status.motd.is_some());
+        assert_eq!(opened.load(Ordering::Relaxed), 2);
+    }
+}
+
 #[tokio::test]
 async fn connection_attempts_time_out() {
     let listener = tokio::net::TcpSocket::new_v4().unwrap();

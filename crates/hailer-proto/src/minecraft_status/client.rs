@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!   current form ──► status ──► ping, unless the caller wants none ──► pong: done
-//!        │ closed, or a kick     │ no pong: done, with a deviation
+//!        │ kick                  │ no pong: done, with a deviation
 //!        ▼
 //!   1.6 form ──► FE 01 ──► FE ──► current form with another protocol number ──► failed
 //! ```
 //!
 //! Each form has a separate connection, because a server that does not know a form reads its bytes
-//! as something else.
+//! as something else. Only the 1.6 form can follow FE 01, which is its start: after a connection
+//! that was closed without a kick, the second one is for servers of 1.4 and of 1.6. A host without a
+//! protocol gets no third connection.
 
 use super::deviation::*;
 use super::message::{self, Handshake, Intent, LegacyForm, LegacyReply, Listing};
@@ -55,12 +57,20 @@ impl Form {
     }
 }
 
-/// The forms in the order in which they are tried after a connection was closed.
-const AFTER_CLOSE: [Form; 5] = [
+/// The forms in the order in which they are tried after a kick.
+const AFTER_KICK: [Form; 5] = [
     Form::Modern,
     Form::Legacy(LegacyForm::Full),
     Form::Legacy(LegacyForm::Short),
     Form::Legacy(LegacyForm::Beta),
+    Form::ModernKnown,
+];
+/// The same after a connection that was closed without a kick.
+const AFTER_CLOSE: [Form; 5] = [
+    Form::Modern,
+    Form::Legacy(LegacyForm::Short),
+    Form::Legacy(LegacyForm::Beta),
+    Form::Legacy(LegacyForm::Full),
     Form::ModernKnown,
 ];
 /// The same after silence: servers that ignore some protocol numbers are newer than 1.6.
@@ -154,10 +164,16 @@ impl StatusExchange {
         }
         self.timeouts += 1;
         if self.form == Form::Modern && self.timeouts < CURRENT_FORM_TIMEOUTS {
-            Step::Wait
-        } else {
-            self.next(AFTER_SILENCE, out).unwrap_or(Step::Wait)
+            return Step::Wait;
         }
+        let full = Form::Legacy(LegacyForm::Full);
+        if self.form == Form::Legacy(LegacyForm::Short) && self.tried & full.bit() == 0 {
+            let mut request = Vec::new();
+            self.request(full, &mut request);
+            out.extend(request.into_iter().skip(message::SHORT_REQUEST_BYTES));
+            return Step::Send;
+        }
+        self.next(AFTER_SILENCE, out).unwrap_or(Step::Wait)
     }
 
     /// Handles a connection that ended without a status.
@@ -170,7 +186,11 @@ impl StatusExchange {
                 endpoints: &[],
             },
         };
-        self.next(AFTER_CLOSE, out).unwrap_or(Step::Fail(fault))
+        let order = match self.kick {
+            Some(_) => AFTER_KICK,
+            None => AFTER_CLOSE,
+        };
+        self.next(order, out).unwrap_or(Step::Fail(fault))
     }
 
     fn deviate(&mut self, deviation: &'static Deviation) {

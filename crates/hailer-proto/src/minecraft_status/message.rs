@@ -544,6 +544,9 @@ impl LegacyRequest {
     }
 }
 
+/// Length of a request of 1.4, with which the longer request of 1.6 starts.
+pub const SHORT_REQUEST_BYTES: usize = 2;
+
 /// Appends a legacy request in one of its forms.
 pub fn write_legacy_request(form: LegacyForm, host: &str, port: u16, out: &mut Vec<u8>) {
     out.push(LEGACY_PING);
