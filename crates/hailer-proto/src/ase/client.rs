@@ -174,3 +174,33 @@ fn player(sent: &message::Player<'_>) -> Player {
     }
     player
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Roster;
+
+    #[test]
+    fn a_list_without_players_is_absent_unless_the_server_is_empty() {
+        for (online, names, roster) in [
+            (0, 0, Roster::Whole),
+            (2, 0, Roster::Absent),
+            (2, 1, Roster::Partial),
+            (1, 1, Roster::Whole),
+        ] {
+            let reply = Reply {
+                online: Some(online),
+                players: alloc::vec![
+                    message::Player {
+                        name: b"Al",
+                        ..message::Player::default()
+                    };
+                    names
+                ],
+                ..Reply::default()
+            };
+            let status = status(&reply, Kind::Full, true, &mut Notes::default());
+            assert_eq!(status.players.roster, roster, "{online} {names}");
+        }
+    }
+}

@@ -360,6 +360,27 @@ mod tests {
     }
 
     #[test]
+    fn players_fill_a_reply_to_the_last_byte() {
+        let status_of = |length: usize| {
+            let mut status = status();
+            let mut names = vec!["A".repeat(100); 12];
+            names.push("A".repeat(length));
+            let named = |name: String| Player::named(Text::unformatted(name));
+            let players = names.into_iter().map(named).collect();
+            status.players.set_list(players);
+            status
+        };
+        let (_, reply) = answer(&status_of(1), b"s");
+        // Room for the rule with the number of listed players stays free.
+        let exact = 1 + (MAX_FULL - MAX_LISTED_PAIR) - reply.len();
+        for (length, listed) in [(exact, 13), (exact + 1, 12)] {
+            let (_, reply) = answer(&status_of(length), b"s");
+            let reply = message::parse(&reply, &mut Notes::default()).unwrap();
+            assert_eq!(reply.players.len(), listed);
+        }
+    }
+
+    #[test]
     fn long_rules_leave_room_for_players() {
         let mut status = status();
         let player = Player::named(Text::unformatted("Alice"));

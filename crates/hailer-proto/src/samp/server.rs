@@ -324,13 +324,13 @@ mod tests {
         };
         let player = |name: &str, score, ping| Player {
             score: Some(score),
-            latency_ms: Some(ping),
+            latency_ms: ping,
             ..Player::named(Text::unformatted(name))
         };
         status.players.max = Some(50);
         status
             .players
-            .set_list(vec![player("Al", 15, 42), player("Bo", -3, 0)]);
+            .set_list(vec![player("Al", 15, Some(42)), player("Bo", -3, None)]);
         status
     }
 
