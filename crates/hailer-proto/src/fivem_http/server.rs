@@ -176,33 +176,7 @@ fn info(status: &Status) -> Vec<u8> {
     if let Some(motd) = motd {
         member("sv_projectDesc", &motd, &mut out);
     }
-    // Some clients read the number of slots here only.
-    let has_max = status.rules.iter().any(|rule| rule.key == "sv_maxClients");
-    if let Some(max) = status.players.max.filter(|_| !has_max) {
-        member("sv_maxClients", &max.to_string(), &mut out);
-    }
     close(b'}', &mut out);
     out.push(b'}');
     out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::Rule;
-
-    #[test]
-    fn the_info_has_the_number_of_slots() {
-        let mut status = Status::default();
-        assert_eq!(info(&status), b"{\"resources\":[],\"vars\":{}}");
-        status.players.max = Some(48);
-        let expected = b"{\"resources\":[],\"vars\":{\"sv_maxClients\":\"48\"}}";
-        assert_eq!(info(&status), expected);
-        status.rules.push(Rule {
-            key: "sv_maxClients".into(),
-            value: "32".into(),
-        });
-        let expected = b"{\"resources\":[],\"vars\":{\"sv_maxClients\":\"32\"}}";
-        assert_eq!(info(&status), expected);
-    }
 }
