@@ -5,7 +5,7 @@
 //! test explain` runs them for longer.
 
 use crate::a2s;
-use crate::master::{Carrier, Entry, ListQuery, MASTERS};
+use crate::master::{Entry, ListQuery, MASTERS, MasterTransport};
 use crate::memory::Server;
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{
@@ -79,7 +79,7 @@ pub fn master(bytes: &[u8]) {
     // The shortest entry has six bytes, or the text `a:1`.
     let most = bytes.len() / 3;
     match master.carrier {
-        Carrier::Datagram(_, open) => {
+        MasterTransport::Datagram(_, open) => {
             for path in ["", "68", "1.41", "hexenworld"] {
                 let query = ListQuery { path, filter: "" };
                 let Ok(mut list) = open(&query) else {
@@ -94,7 +94,7 @@ pub fn master(bytes: &[u8]) {
                 assert!(count <= 2 * most);
             }
         }
-        Carrier::Http(open) => {
+        MasterTransport::Http(open) => {
             let read = |size: usize| {
                 let mut list = open();
                 let mut entries: Vec<String> = Vec::new();

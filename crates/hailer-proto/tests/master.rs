@@ -10,7 +10,7 @@
 //! FF FF "text"                   a datagram, or the body of a response
 //! ```
 
-use hailer_proto::master::{Carrier, Entry, ListQuery, ListStep, MASTERS, Master};
+use hailer_proto::master::{Entry, ListQuery, ListStep, MASTERS, Master, MasterTransport};
 use hailer_testkit::golden;
 use hailer_testkit::vector::{append, files};
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ fn parse(vector: &Vector, bytes: &[u8]) -> (Vec<String>, String) {
     let mut entries = Vec::new();
     let mut keep = |entry: Entry<'_>| entries.push(entry.to_string());
     let step = match vector.master.carrier {
-        Carrier::Datagram(_, open) => {
+        MasterTransport::Datagram(_, open) => {
             let query = ListQuery {
                 path: &vector.path,
                 filter: "",
@@ -74,7 +74,7 @@ fn parse(vector: &Vector, bytes: &[u8]) -> (Vec<String>, String) {
                 step => format!("{step:?}").to_lowercase(),
             }
         }
-        Carrier::Http(open) => {
+        MasterTransport::Http(open) => {
             let mut list = open();
             let received = list.receive(bytes, &mut keep);
             match received.and_then(|()| list.finish()) {

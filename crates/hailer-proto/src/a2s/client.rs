@@ -644,27 +644,27 @@ fn describe(info: &Info<'_>) -> Box<Status> {
         extra("witnesses", i64::from(ship.witnesses).into());
         extra("duration", i64::from(ship.duration).into());
     }
-    let Some(further) = &info.further else {
+    let Some(data) = &info.extra else {
         return status;
     };
-    if let Some(id) = further.steam_id {
+    if let Some(id) = data.steam_id {
         extra("steam-id", decimal(id).into());
     }
-    if let Some((port, name)) = further.tv {
+    if let Some((port, name)) = data.tv {
         extra("tv-port", i64::from(port).into());
         extra("tv-name", string(name).into());
     }
-    if let Some(keywords) = further.keywords.filter(|keywords| !keywords.is_empty()) {
+    if let Some(keywords) = data.keywords.filter(|keywords| !keywords.is_empty()) {
         extra("keywords", string(keywords).into());
     }
     let own_ids = [0, u64::from(app_id)];
-    if let Some(id) = further.game_id.filter(|id| !own_ids.contains(id)) {
+    if let Some(id) = data.game_id.filter(|id| !own_ids.contains(id)) {
         extra("game-id", decimal(id).into());
     }
-    if let (RUST, Some(keywords)) = (app_id, further.keywords) {
+    if let (RUST, Some(keywords)) = (app_id, data.keywords) {
         count_by_tags(keywords, &mut status);
     }
-    status.address = further.port.map(|port| Address {
+    status.address = data.port.map(|port| Address {
         host: None,
         port: Some(port),
     });

@@ -274,13 +274,13 @@ pub struct Info<'a> {
     /// Version of the game.
     pub version: &'a [u8],
     /// Further fields; `None` if the reply ends before their flags.
-    pub further: Option<Further<'a>>,
+    pub extra: Option<ExtraData<'a>>,
 }
 
 impl Info<'_> {
     /// Returns the app id: the 24 bits of the game id, or the 16 bits if those are missing or 0.
     pub fn full_app_id(&self) -> u32 {
-        let game_id = self.further.as_ref().and_then(|further| further.game_id);
+        let game_id = self.extra.as_ref().and_then(|extra| extra.game_id);
         let app_id = game_id.map(|id| (id & APP_ID_BITS) as u32);
         app_id.filter(|id| *id != 0).unwrap_or(self.app_id.into())
     }
@@ -299,7 +299,7 @@ pub struct Ship {
 
 /// Optional fields at the end of an info reply: the extra data flag and what it announces.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Further<'a> {
+pub struct ExtraData<'a> {
     /// Flags as sent, with unknown ones.
     pub flags: u8,
     /// Port of the game.
@@ -314,8 +314,8 @@ pub struct Further<'a> {
     pub game_id: Option<u64>,
 }
 
-/// Flags of [`Further`].
-mod further {
+/// Flags of [`ExtraData`].
+mod edf {
     pub(super) const PORT: u8 = 0x80;
     pub(super) const STEAM_ID: u8 = 0x10;
     pub(super) const TV: u8 = 0x40;
@@ -513,8 +513,8 @@ fn read_info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         r.notes().deviation(&NO_EDF, at);
         return Ok(info);
     }
-    let further = info.further.insert(Further::default());
-    if let Err(Error { at, .. }) = read_further(r, further) {
+    let extra = info.extra.insert(ExtraData::default());
+    if let Err(Error { at, .. }) = read_extra_data(r, extra) {
         r.notes().deviation(&CUT_EDF, at);
         let length = r.remaining();
         r.raw(length, "cut fields")?;
@@ -527,29 +527,29 @@ fn read_info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
 }
 
 /// Reads the fields that are there (spec/a2s.md#3.1).
-fn read_further<'a>(r: &mut Reader<'a, '_>, found: &mut Further<'a>) -> Result<(), Error> {
+fn read_extra_data<'a>(r: &mut Reader<'a, '_>, found: &mut ExtraData<'a>) -> Result<(), Error> {
     let at = r.at();
     let [flags] = r.array("extra data flag")?;
     r.note(at, "extra data flag", || format!("{flags:#04x}"));
     found.flags = flags;
-    if flags & further::PORT != 0 {
+    if flags & edf::PORT != 0 {
         found.port = Some(r.u16_le("port")?);
     }
-    if flags & further::STEAM_ID != 0 {
+    if flags & edf::STEAM_ID != 0 {
         found.steam_id = Some(r.u64_le("steam id")?);
     }
-    if flags & further::TV != 0 {
+    if flags & edf::TV != 0 {
         found.tv = Some((r.u16_le("tv port")?, string(r, "tv name")?));
     }
-    if flags & further::KEYWORDS != 0 {
+    if flags & edf::KEYWORDS != 0 {
         found.keywords = Some(string(r, "keywords")?);
     }
-    if flags & !further::KNOWN != 0 {
+    if flags & !edf::KNOWN != 0 {
         // The place of unknown fields is unknown, so the rest stays raw.
         r.notes().deviation(&UNKNOWN_EDF, at);
         let length = r.remaining();
         r.raw(length, "unknown fields")?;
-    } else if flags & further::GAME_ID != 0 {
+    } else if flags & edf::GAME_ID != 0 {
         found.game_id = Some(r.u64_le("game id")?);
     }
     Ok(())
@@ -805,19 +805,19 @@ pub(super) fn write_info(info: &Info<'_>, out: &mut Vec<u8>) {
         w.u8(ship.mode).u8(ship.witnesses).u8(ship.duration);
     }
     w.bytes(info.version).u8(0);
-    if let Some(further) = &info.further {
-        write_further(further, &mut w);
+    if let Some(extra) = &info.extra {
+        write_extra_data(extra, &mut w);
     }
 }
 
 /// Writes the fields that are present, and their flags.
-fn write_further(found: &Further<'_>, w: &mut Writer<'_>) {
+fn write_extra_data(found: &ExtraData<'_>, w: &mut Writer<'_>) {
     let flag = |is_present: bool, flag: u8| if is_present { flag } else { 0 };
-    w.u8(flag(found.port.is_some(), further::PORT)
-        | flag(found.steam_id.is_some(), further::STEAM_ID)
-        | flag(found.tv.is_some(), further::TV)
-        | flag(found.keywords.is_some(), further::KEYWORDS)
-        | flag(found.game_id.is_some(), further::GAME_ID));
+    w.u8(flag(found.port.is_some(), edf::PORT)
+        | flag(found.steam_id.is_some(), edf::STEAM_ID)
+        | flag(found.tv.is_some(), edf::TV)
+        | flag(found.keywords.is_some(), edf::KEYWORDS)
+        | flag(found.game_id.is_some(), edf::GAME_ID));
     if let Some(port) = found.port {
         w.u16_le(port);
     }
@@ -972,9 +972,9 @@ mod tests {
             let info = Info {
                 server_type: b'd',
                 system: b'l',
-                further: Some(Further {
+                extra: Some(ExtraData {
                     game_id: Some(game_id),
-                    ..Further::default()
+                    ..ExtraData::default()
                 }),
                 ..Info::default()
             };
@@ -1025,20 +1025,20 @@ mod tests {
     /// spec/a2s.md#10.1
     #[test]
     fn fields_before_the_end_of_a_cut_reply_are_kept() {
-        let further = Further {
+        let extra = ExtraData {
             port: Some(27_016),
             steam_id: Some(9),
             tv: Some((27_020, b"tv")),
             keywords: Some(b"a,b"),
             game_id: Some(440),
-            ..Further::default()
+            ..ExtraData::default()
         };
         let info = Info {
             name: b"Pier",
             app_id: 440,
             server_type: b'd',
             system: b'l',
-            further: Some(further),
+            extra: Some(extra),
             ..Info::default()
         };
         let mut bytes = Vec::new();
@@ -1052,7 +1052,7 @@ mod tests {
             };
             let met: Vec<_> = notes.met().map(|met| met.name).collect();
             assert_eq!((met, cut.full_app_id()), (vec!["cut-edf"], 440), "{end}");
-            let found = cut.further.unwrap();
+            let found = cut.extra.unwrap();
             let present = [
                 found.port.is_some(),
                 found.steam_id.is_some(),

@@ -3,7 +3,9 @@
 
 use super::bzip2::crc32;
 use super::client::{SERVER_TYPES, SHIP_MODES, SYSTEMS};
-use super::message::{self, Challenge, Further, Info, MAX_RULES, Player, Request, Ship, THE_SHIP};
+use super::message::{
+    self, Challenge, ExtraData, Info, MAX_RULES, Player, Request, Ship, THE_SHIP,
+};
 use super::split::{MAX_PARTS, write_part};
 use crate::model::{Extra, Status, Value, printable};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
@@ -319,7 +321,7 @@ fn info(status: &Status) -> Vec<u8> {
             anti_cheat: status.has_anti_cheat.unwrap_or_default().into(),
             ship: is_ship(status).then(|| ship(status)),
             version: version.as_bytes(),
-            further: Some(Further {
+            extra: Some(ExtraData {
                 flags: 0,
                 port: status.address.as_ref().and_then(|address| address.port),
                 steam_id: number("steam-id"),
@@ -594,7 +596,7 @@ mod tests {
         assert_eq!((info.players, info.max, info.app_id), (255, 0, 55_882));
         assert_eq!((info.server_type, info.system), (b'd', b'l'));
         assert_eq!(info.full_app_id(), 252_490);
-        let keywords = info.further.unwrap().keywords.unwrap();
+        let keywords = info.extra.unwrap().keywords.unwrap();
         assert_eq!(keywords, "\u{E9}".repeat(63).as_bytes());
         assert_eq!(info.protocol, 17);
     }

@@ -93,12 +93,12 @@ pub struct Info<'a> {
     /// Maximum number of players.
     pub max: u8,
     /// Fields after the counts.
-    pub further: Option<Further>,
+    pub further: Option<InfoDetails>,
 }
 
 /// Fields of an info reply after the counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Further {
+pub struct InfoDetails {
     /// Type of the server: a letter.
     pub server_type: u8,
     /// Operating system: a letter.
@@ -189,8 +189,8 @@ fn read_info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
     Ok(info)
 }
 
-fn read_further(r: &mut Reader<'_, '_>) -> Result<Further, Error> {
-    Ok(Further {
+fn read_further(r: &mut Reader<'_, '_>) -> Result<InfoDetails, Error> {
+    Ok(InfoDetails {
         server_type: r.u8("server type")?,
         system: r.u8("system")?,
         has_password: r.u8("password")? != 0,

@@ -340,7 +340,7 @@ pub(crate) fn unsplit_table<'a>(
 
 /// Where the last part of a split reply ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum End<'a> {
+enum SplitPoint<'a> {
     /// There is no part yet.
     #[default]
     Start,
@@ -364,7 +364,7 @@ enum End<'a> {
 pub(crate) struct Split<'a> {
     /// Pairs and rows of the parts so far.
     pub reply: Reply<'a>,
-    end: End<'a>,
+    end: SplitPoint<'a>,
     /// Whether lists contain empty values, which end them.
     pub has_empty_values: bool,
     /// Whether a key without a value is followed by the next key.
@@ -375,7 +375,7 @@ pub(crate) struct Split<'a> {
 
 /// Bytes after the sections of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
+pub(crate) enum Trailer {
     /// Nothing follows the sections.
     Nothing,
     /// Bytes that are not a section, after the pairs.
@@ -388,11 +388,11 @@ impl<'a> Split<'a> {
     /// # Errors
     ///
     /// Names the field that cannot be read, with its offset.
-    pub(crate) fn part(&mut self, r: &mut Reader<'a, '_>, is_last: bool) -> Result<After, Error> {
+    pub(crate) fn part(&mut self, r: &mut Reader<'a, '_>, is_last: bool) -> Result<Trailer, Error> {
         let mut is_first = true;
         loop {
             let at = r.at();
-            let earlier = core::mem::replace(&mut self.end, End::Closed);
+            let earlier = core::mem::replace(&mut self.end, SplitPoint::Closed);
             let kind = Kind::read(r)?;
             if let Some(section) = self.sections.get_mut(kind as usize) {
                 *section = true;
@@ -404,13 +404,13 @@ impl<'a> Split<'a> {
             r.notes().ungroup();
             is_first = false;
             if r.remaining() == 0 {
-                if is_last && self.end != End::Closed {
+                if is_last && self.end != SplitPoint::Closed {
                     r.notes().deviation(&TRUNCATED_REPLY, at);
                 }
-                return Ok(After::Nothing);
+                return Ok(Trailer::Nothing);
             }
             if !is_section(r.rest()) {
-                return Ok(After::Other);
+                return Ok(Trailer::Other);
             }
         }
     }
@@ -421,7 +421,7 @@ impl<'a> Split<'a> {
         missing_section: &'static crate::wire::Deviation,
         notes: &mut Notes,
     ) {
-        if !matches!(self.end, End::Start | End::Closed) {
+        if !matches!(self.end, SplitPoint::Start | SplitPoint::Closed) {
             notes.deviation(&TRUNCATED_REPLY, 0);
         }
         if self.sections.contains(&false) {
@@ -429,7 +429,11 @@ impl<'a> Split<'a> {
         }
     }
 
-    fn pairs(&mut self, r: &mut Reader<'a, '_>, earlier: Option<End<'a>>) -> Result<(), Error> {
+    fn pairs(
+        &mut self,
+        r: &mut Reader<'a, '_>,
+        earlier: Option<SplitPoint<'a>>,
+    ) -> Result<(), Error> {
         let mut continued = earlier;
         // A value that is the next key, because its own key has none.
         let mut pending: Option<&'a [u8]> = None;
@@ -437,7 +441,7 @@ impl<'a> Split<'a> {
         loop {
             let at = r.at();
             if r.remaining() == 0 && pending.is_none() {
-                self.end = End::Pairs(last);
+                self.end = SplitPoint::Pairs(last);
                 return Ok(());
             }
             r.notes().group("pair", self.reply.pairs.len());
@@ -453,7 +457,7 @@ impl<'a> Split<'a> {
             }
             last = Some(key);
             if r.remaining() == 0 {
-                self.end = End::Pairs(last);
+                self.end = SplitPoint::Pairs(last);
                 return Ok(());
             }
             let mut value = text(r, "value").ok_or_else(|| short(r, "pair.value"))?;
@@ -468,11 +472,17 @@ impl<'a> Split<'a> {
 
     /// Checks that pairs at the start of a part continue those of the part before. Removes the pair
     /// that the part repeats.
-    fn continue_pairs(&mut self, earlier: End<'a>, key: &[u8], notes: &mut Notes, at: usize) {
+    fn continue_pairs(
+        &mut self,
+        earlier: SplitPoint<'a>,
+        key: &[u8],
+        notes: &mut Notes,
+        at: usize,
+    ) {
         match earlier {
-            End::Start => {}
-            End::Closed if self.reply.pairs.is_empty() => {}
-            End::Pairs(Some(fragment)) if key.starts_with(fragment) => {
+            SplitPoint::Start => {}
+            SplitPoint::Closed if self.reply.pairs.is_empty() => {}
+            SplitPoint::Pairs(Some(fragment)) if key.starts_with(fragment) => {
                 if self
                     .reply
                     .pairs
@@ -490,13 +500,13 @@ impl<'a> Split<'a> {
         &mut self,
         r: &mut Reader<'a, '_>,
         kind: Kind,
-        earlier: Option<End<'a>>,
+        earlier: Option<SplitPoint<'a>>,
     ) -> Result<(), Error> {
         let mut continued = earlier;
         let mut last: &[u8] = b"";
         loop {
             let at = r.at();
-            let open = |field, next| End::Table {
+            let open = |field, next| SplitPoint::Table {
                 kind: kind as u8,
                 field,
                 next,
@@ -557,7 +567,7 @@ impl<'a> Split<'a> {
         let mut last = None;
         loop {
             if r.remaining() == 0 {
-                self.end = End::Table {
+                self.end = SplitPoint::Table {
                     kind: kind as u8,
                     field,
                     next: row,
@@ -587,17 +597,17 @@ impl<'a> Split<'a> {
 
 /// Checks that a table at the start of a part continues that of the part before.
 fn check_table(
-    earlier: End<'_>,
+    earlier: SplitPoint<'_>,
     (kind, field, first, values): (u8, &[u8], u32, &[u8]),
     notes: &mut Notes,
     at: usize,
 ) {
     let fits = match earlier {
-        End::Start => true,
-        End::Closed => first == 0,
-        End::Pairs(_) => false,
-        End::Table { kind: other, .. } if other != kind => false,
-        End::Table {
+        SplitPoint::Start => true,
+        SplitPoint::Closed => first == 0,
+        SplitPoint::Pairs(_) => false,
+        SplitPoint::Table { kind: other, .. } if other != kind => false,
+        SplitPoint::Table {
             field: other,
             next,
             value,
@@ -607,7 +617,7 @@ fn check_table(
             first == next || value.is_some_and(repeats)
         }
         // A list has ended.
-        End::Table { value, .. } => first == 0 && value.is_none(),
+        SplitPoint::Table { value, .. } => first == 0 && value.is_none(),
     };
     if !fits {
         notes.deviation(&PART_GAP, at);
@@ -643,7 +653,7 @@ mod tests {
         let mut split = Split::default();
         let mut notes = Notes::default();
         let after = split.part(&mut Reader::new(bytes, &mut notes), true);
-        assert_eq!(after, Ok(After::Nothing));
+        assert_eq!(after, Ok(Trailer::Nothing));
         split
     }
 

@@ -3,7 +3,7 @@
 use super::deviation::*;
 use crate::gamespy::Reply;
 use crate::gamespy::qr2::{
-    self, After, LAST_PART, MAGIC, SPLITNUM, SessionId, Split, TYPE_CHALLENGE, TYPE_QUERY,
+    self, LAST_PART, MAGIC, SPLITNUM, SessionId, Split, TYPE_CHALLENGE, TYPE_QUERY, Trailer,
     unsplit_pairs, unsplit_table,
 };
 use crate::protocol::{DatagramContext, Direction, Explanation};
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
                 r.trailing(&TRAILING_BYTES);
             }
             Part::Split(_, is_last) => {
-                if self.split.part(&mut r, is_last)? == After::Other {
+                if self.split.part(&mut r, is_last)? == Trailer::Other {
                     self.jc2 = Some(jc2_players(&mut r)?);
                 }
             }

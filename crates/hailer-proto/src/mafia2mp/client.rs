@@ -13,11 +13,11 @@ const ONLINE_PORT: u16 = 27_016;
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct Mafia2MpClient {
+pub struct Mafia2MpExchange {
     mods: [Mod; 2],
 }
 
-impl Mafia2MpClient {
+impl Mafia2MpExchange {
     /// Creates a client that requests Mafia II Online first on its default port.
     pub fn new(ask: &Ask) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Mafia2MpClient {
     }
 }
 
-impl Single for Mafia2MpClient {
+impl Single for Mafia2MpExchange {
     fn requests(&self) -> Vec<Vec<u8>> {
         self.mods.iter().map(|each| each.magic().into()).collect()
     }

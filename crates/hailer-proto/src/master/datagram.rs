@@ -433,12 +433,12 @@ impl DatagramList for Valve {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Carrier, MASTERS};
+    use super::super::{MASTERS, MasterTransport};
     use super::*;
 
     fn open(id: &str, path: &str, filter: &str) -> Result<Box<dyn DatagramList>, String> {
         let open = MASTERS.iter().find_map(|master| match master.carrier {
-            Carrier::Datagram(_, open) if master.id == id => Some(open),
+            MasterTransport::Datagram(_, open) if master.id == id => Some(open),
             _ => None,
         });
         open.unwrap()(&ListQuery { path, filter })

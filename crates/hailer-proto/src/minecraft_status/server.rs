@@ -307,7 +307,7 @@ struct StatusConnection {
 }
 
 /// Result of handling the start of the bytes: the number of bytes consumed, or the end.
-enum Handled {
+enum Progress {
     Consumed(usize),
     Short,
     Close(usize),
@@ -322,9 +322,9 @@ impl Connection for StatusConnection {
                 break ConnectionStep::Bad(Error::limit("connection", 0, MAX_INPUT_BYTES));
             }
             match self.packet(rest, out) {
-                Ok(Handled::Consumed(length)) => consumed += length,
-                Ok(Handled::Short) => break ConnectionStep::Wait,
-                Ok(Handled::Close(length)) => {
+                Ok(Progress::Consumed(length)) => consumed += length,
+                Ok(Progress::Short) => break ConnectionStep::Wait,
+                Ok(Progress::Close(length)) => {
                     consumed += length;
                     self.state = State::Closed;
                     break ConnectionStep::Close;
@@ -369,25 +369,25 @@ impl Connection for StatusConnection {
 
 impl StatusConnection {
     /// Handles the first packet of the bytes.
-    fn packet(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Handled, Error> {
+    fn packet(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         if self.state == State::Closed {
-            return Ok(Handled::Close(bytes.len()));
+            return Ok(Progress::Close(bytes.len()));
         }
         match (self.state, bytes) {
-            (_, []) => return Ok(Handled::Short),
+            (_, []) => return Ok(Progress::Short),
             (State::Start, [message::LEGACY_PING, ..]) => return self.legacy(bytes, out),
             // A packet of two bytes is never a handshake.
             (State::Start, [LegacyLogin::ID, ..]) => return self.legacy_login(bytes, out),
             _ => {}
         }
         let Some(packet) = message::packet(bytes)? else {
-            return Ok(Handled::Short);
+            return Ok(Progress::Short);
         };
         if packet.end == packet.start {
             // Zero bytes between packets, but not before the first.
             return match self.state {
                 State::Start => Err(Error::bad("packet length", 0, "1 or more")),
-                _ => Ok(Handled::Consumed(packet.end)),
+                _ => Ok(Progress::Consumed(packet.end)),
             };
         }
         if packet.end > MAX_REQUEST_BYTES {
@@ -406,7 +406,7 @@ impl StatusConnection {
                     join.name = name.as_ref().into();
                 }
                 out.extend_from_slice(&self.replies.kick);
-                return Ok(Handled::Close(bytes.len()));
+                return Ok(Progress::Close(bytes.len()));
             }
             State::Status if !message::is_ping(whole) => {
                 message::read_status_request(&mut r)?;
@@ -418,14 +418,14 @@ impl StatusConnection {
                 let payload = message::read_ping(&mut r)?;
                 r.end()?;
                 message::write_ping(payload, out);
-                return Ok(Handled::Close(bytes.len()));
+                return Ok(Progress::Close(bytes.len()));
             }
         }
-        Ok(Handled::Consumed(packet.end))
+        Ok(Progress::Consumed(packet.end))
     }
 
     /// Checks the start of an incomplete packet, so that other protocols do not have to wait.
-    fn incomplete(&self, bytes: &[u8], total: usize) -> Result<Handled, Error> {
+    fn incomplete(&self, bytes: &[u8], total: usize) -> Result<Progress, Error> {
         let too_short = Error::bad("packet length", 0, "that of the handshake");
         if self.state == State::Start {
             if total < MIN_HANDSHAKE_BYTES {
@@ -448,7 +448,7 @@ impl StatusConnection {
                 Ok(_) => return Err(too_short),
             }
         }
-        Ok(Handled::Short)
+        Ok(Progress::Short)
     }
 
     fn handshake(&mut self, handshake: &Handshake<'_>) {
@@ -481,31 +481,31 @@ impl StatusConnection {
     }
 
     /// Replies to a request in one of the forms before 1.7.
-    fn legacy(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Handled, Error> {
+    fn legacy(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         let mut notes = Notes::discarding();
         let mut r = Reader::new(bytes, &mut notes);
         match LegacyRequest::read(&mut r) {
             // The start of another form, until a pause shows that nothing follows.
-            Ok(request) if request.form == LegacyForm::Beta => return Ok(Handled::Short),
+            Ok(request) if request.form == LegacyForm::Beta => return Ok(Progress::Short),
             Ok(_) => {}
             // A 1.6 form in several segments, or without its end.
             Err(Error {
                 kind: ErrorKind::Short { .. },
                 ..
-            }) => return Ok(Handled::Short),
+            }) => return Ok(Progress::Short),
             // minecraft-server-util sends the 1.6 form in bytes instead of UTF-16. Three bytes are
             // enough to know that a reply is expected.
             Err(_) if bytes.starts_with(message::FULL_START) => {}
             Err(error) => return Err(error),
         }
         out.extend_from_slice(&self.replies.legacy);
-        Ok(Handled::Close(bytes.len()))
+        Ok(Progress::Close(bytes.len()))
     }
 
     /// Kicks a player of a version before 1.7.
-    fn legacy_login(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Handled, Error> {
+    fn legacy_login(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<Progress, Error> {
         let Some(login) = LegacyLogin::read(bytes)? else {
-            return Ok(Handled::Short);
+            return Ok(Progress::Short);
         };
         self.join = Some(JoinAttempt {
             name: login.name.into(),
@@ -514,6 +514,6 @@ impl StatusConnection {
             protocol: login.protocol.map_or(0, i32::from),
         });
         out.extend_from_slice(&self.replies.legacy_kick);
-        Ok(Handled::Close(bytes.len()))
+        Ok(Progress::Close(bytes.len()))
     }
 }

@@ -25,9 +25,9 @@ const AIDS: [&str; 11] = [
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct RFactorClient;
+pub struct RFactorExchange;
 
-impl Single for RFactorClient {
+impl Single for RFactorExchange {
     fn requests(&self) -> Vec<Vec<u8>> {
         [REQUEST.into()].into()
     }

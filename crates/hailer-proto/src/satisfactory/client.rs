@@ -17,13 +17,13 @@ const PARTS: [&str; 4] = ["server-state", "options", "advanced-settings", "saves
 
 /// Queries one Satisfactory server.
 #[derive(Debug)]
-pub struct SatisfactoryClient {
+pub struct SatisfactoryExchange {
     cookie: [u8; 8],
     /// Whether the first request has the older form.
     is_legacy: bool,
 }
 
-impl SatisfactoryClient {
+impl SatisfactoryExchange {
     /// Creates a client that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl SatisfactoryClient {
     }
 }
 
-impl Single for SatisfactoryClient {
+impl Single for SatisfactoryExchange {
     fn requests(&self) -> Vec<Vec<u8>> {
         let request = |is_legacy| {
             let mut out = Vec::new();

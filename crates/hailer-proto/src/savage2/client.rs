@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct Savage2Client;
+pub struct Savage2Exchange;
 
-impl Single for Savage2Client {
+impl Single for Savage2Exchange {
     fn requests(&self) -> Vec<Vec<u8>> {
         [REQUEST.into()].into()
     }
