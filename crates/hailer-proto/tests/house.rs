@@ -660,7 +660,10 @@ fn an_exchange_is_rebuilt_from_its_cookie() {
                 let step = protocol
                     .exchange(&ask, cookie)
                     .handle(Input::Start, &mut first);
-                assert_eq!(step, Step::Send, "{id}: an exchange starts by sending");
+                assert!(
+                    matches!(step, Step::Send | Step::SendMore),
+                    "{id}: an exchange starts by sending"
+                );
                 let mut rebuilt = protocol.exchange(&ask, cookie);
                 let mut again = Vec::new();
                 rebuilt.handle(Input::Start, &mut again);

@@ -649,7 +649,7 @@ async fn failures_of_all_protocols_are_reported_the_most_informative_first() {
     let reports = error.protocol_reports();
     assert_eq!(
         reports.len(),
-        6,
+        7,
         "equal results must be reported once: {reports:?}"
     );
     let is_silence = |report: &&String| report.starts_with("UGP, OneQuery V2, A2S, ");
@@ -691,10 +691,10 @@ async fn garbage_is_no_answer() {
             // Games with several protocols have the main one first.
             Err(error @ (Error::Silence { .. } | Error::NoProtocol { .. })) => {
                 let text = error.to_string();
-                let counts = error
-                    .transcript()
-                    .map(|transcript| (transcript.sent, transcript.received));
-                assert_eq!(counts, Some((2, 6)), "{id}: {error:?}");
+                // Some protocols have two first requests.
+                let transcript = error.transcript().unwrap();
+                assert!([2, 4].contains(&transcript.sent), "{id}: {error:?}");
+                assert_eq!(transcript.received, 3 * transcript.sent, "{id}: {error:?}");
                 assert!(text.contains("no complete answer"), "{text}");
             }
             Err(Error::Malformed { .. }) => {}
@@ -1240,7 +1240,14 @@ async fn detection_finds_old_servers_that_do_not_kick() {
     for length in [2, 3] {
         let opened = Arc::new(AtomicU32::new(0));
         let count = opened.clone();
-        let server = Stream::run(closed(), move |mut stream| {
+        // Near these ports, another protocol opens the second connection.
+        let mut addresses = std::iter::repeat_with(closed);
+        let is_free = |address: &SocketAddr| {
+            let near = [42_420, 47_200, 47_700, 48_879].map(|port| port..port + 100);
+            !near.iter().any(|near| near.contains(&address.port()))
+        };
+        let address = addresses.find(is_free).unwrap();
+        let server = Stream::run(address, move |mut stream| {
             count.fetch_add(1, Ordering::Relaxed);
             let mut request = vec![0; length];
             let is_whole = stream.read_exact(&mut request).is_ok();

@@ -1,4 +1,4 @@
-//! The client: the forms of all versions by turns, until one is answered (spec/teeworlds.md#6).
+//! The client: the forms of all versions, until one is answered (spec/teeworlds.md#6).
 
 use super::deviation::*;
 use super::message::{Client, Form, Info, MAX_CLIENTS, Reply, Request, Token};
@@ -9,8 +9,9 @@ use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
 use crate::wire::{Deviation, Notes, filled};
 use alloc::{boxed::Box, vec::Vec};
 
-/// Forms of the first requests. The last one begins again after it.
-const TURNS: [Form; 4] = [Form::Extended, Form::Seven, Form::Extended, Form::Five];
+/// Forms of the first requests. After the last one, the first one follows. The request for a token
+/// of 0.7 follows each extended one at once.
+const TURNS: [Form; 3] = [Form::Extended, Form::Extended, Form::Five];
 /// Requests for a part of a reply, after which the exchange ends without it.
 const TRIES: u8 = 2;
 /// Most datagrams of a reply.
@@ -31,6 +32,8 @@ pub struct TeeworldsExchange {
     /// Timeouts in this state.
     silent: u8,
     stage: usize,
+    /// Whether the request for a token of 0.7 is next.
+    has_more: bool,
     /// Status of a reply that lists fewer clients than another form would.
     earlier: Option<Box<Status>>,
     /// Forms without a reply, as the status names them.
@@ -155,12 +158,13 @@ impl TeeworldsExchange {
             state: State::Searching,
             silent: 0,
             stage: 0,
+            has_more: false,
             earlier: None,
             unanswered: "",
         }
     }
 
-    fn send(&self, out: &mut Vec<u8>) -> Step {
+    fn send(&mut self, out: &mut Vec<u8>) -> Step {
         let form = match &self.state {
             State::Parts(parts) => parts.form,
             _ => {
@@ -168,6 +172,23 @@ impl TeeworldsExchange {
                 TURNS.get(turn).copied().unwrap_or_default()
             }
         };
+        self.request(form, out);
+        self.has_more = form == Form::Extended && matches!(self.state, State::Searching);
+        match self.has_more {
+            true => Step::SendMore,
+            false => Step::Send,
+        }
+    }
+
+    fn send_more(&mut self, out: &mut Vec<u8>) -> Step {
+        if !core::mem::take(&mut self.has_more) {
+            return Step::Wait;
+        }
+        self.request(Form::Seven, out);
+        Step::Send
+    }
+
+    fn request(&mut self, form: Form, out: &mut Vec<u8>) {
         let token = self.token as u8;
         let request = match (&self.state, form) {
             (State::Seven { server }, _) => Request::Seven {
@@ -183,8 +204,13 @@ impl TeeworldsExchange {
             (_, Form::SixtyFour) => Request::SixtyFour { token },
             (_, Form::Extended) => Request::Extended { token: self.token },
         };
+        self.stage = match request {
+            Request::Seven { .. } | Request::SixtyFour { .. } => 1,
+            Request::Token { .. } => 2,
+            Request::Five { .. } => 3,
+            Request::Six { .. } | Request::Extended { .. } => 0,
+        };
         request.write(out);
-        Step::Send
     }
 
     fn timeout(&mut self, out: &mut Vec<u8>) -> Step {
@@ -193,7 +219,7 @@ impl TeeworldsExchange {
             match &self.state {
                 State::Searching => {}
                 // The token may have expired: continue with the next turn.
-                State::Seven { .. } => self.enter(State::Searching, TRIES),
+                State::Seven { .. } => self.enter(State::Searching, 0),
                 State::Parts(_) => match self.finish() {
                     // Only further clients are there: the first part was lost.
                     Step::Wait => {}
@@ -205,11 +231,6 @@ impl TeeworldsExchange {
     }
 
     fn enter(&mut self, state: State, silent: u8) {
-        self.stage = match &state {
-            State::Seven { .. } => 1,
-            State::Parts(parts) if parts.form == Form::SixtyFour => 1,
-            State::Searching | State::Parts(_) => 0,
-        };
         self.state = state;
         self.silent = silent;
     }
@@ -392,6 +413,7 @@ impl Exchange for TeeworldsExchange {
             Input::Start => self.send(out),
             Input::Timeout => self.timeout(out),
             Input::Datagram(bytes) => self.receive(bytes, out),
+            Input::Continue => self.send_more(out),
             _ => self.finish(),
         }
     }
@@ -549,23 +571,24 @@ mod tests {
             let mut exchange = TeeworldsExchange::new(&Ask::default(), Cookie(4));
             let mut out = Vec::new();
             let mut input = Input::Start;
-            let mut replies: Vec<Vec<u8>>;
-            let mut timeouts = 0;
+            let mut reply: Vec<u8>;
             let status = loop {
                 out.clear();
-                match exchange.handle(input, &mut out) {
+                let step = exchange.handle(input, &mut out);
+                match step {
                     Step::Done(status) => break status,
-                    Step::Send => replies = server.request(&out),
+                    Step::Send | Step::SendMore => {
+                        reply = server.request(&out).into_iter().next().unwrap_or_default();
+                    }
                     step => panic!("{step:?}"),
                 }
-                input = match replies.first() {
-                    Some(reply) => Input::Datagram(reply),
-                    None => Input::Timeout,
+                input = match (step, reply.is_empty()) {
+                    (_, false) => Input::Datagram(&reply),
+                    (Step::SendMore, true) => Input::Continue,
+                    _ => panic!("a timeout"),
                 };
-                timeouts += usize::from(replies.is_empty());
             };
             assert_eq!(status.extra("form"), Some(&form.into()));
-            assert_eq!(timeouts, usize::from(versions == "0.7"));
             assert_eq!(status.name, sample.name);
             assert_eq!(status.players.list.len(), sample.players.list.len());
             assert_eq!(status.deviations.len(), 0);
