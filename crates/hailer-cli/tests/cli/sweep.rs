@@ -592,5 +592,25 @@ fn targets_of_masters_are_queried_once() {
         let failed = run(["sweep", "--targets", target]);
         failed.fails_as_usage(problem);
     }
+    // The other lists are swept.
+    for failing in ["quake2-master://127.0.0.1:1", &wrong] {
+        let found = run(["sweep", "--json", "--targets", failing, "--targets", &udp]).ends_with(1);
+        assert_eq!(found.json()[0]["target"], serve.url("teeworlds"));
+        let is_named = |line: &&str| line.starts_with("error: ") && line.contains(failing);
+        let lines: Vec<_> = found.err.lines().filter(is_named).collect();
+        assert_eq!(lines.len(), 1, "{}", found.err);
+        assert!(
+            lines[0].ends_with("; its servers are missing"),
+            "{}",
+            found.err
+        );
+    }
+    let both = [&wrong, "quake2-master://127.0.0.1:1"];
+    let failed = run(["sweep", "--targets", both[0], "--targets", both[1]]).ends_with(2);
+    assert!(
+        both.iter().all(|master| failed.err.contains(*master)),
+        "{}",
+        failed.err
+    );
     run(["sweep", "quake2-master://127.0.0.1"]).fails_as_usage("write --targets quake2-master");
 }

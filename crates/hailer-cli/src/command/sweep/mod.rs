@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     }
     Ok(match cause {
         Some(Cause::Signal) => Exit::Stopped,
-        _ if sum.answered == 0 => Exit::Partial,
+        _ if sum.answered == 0 || targets.is_incomplete() => Exit::Partial,
         _ => Exit::Success,
     })
 }

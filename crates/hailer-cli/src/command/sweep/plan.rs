@@ -321,7 +321,12 @@ pub(super) fn config(args: &Sweep, output: &OutputOptions) -> anyhow::Result<Swe
 
 /// Targets of a sweep.
 pub(super) enum Targets {
-    List(Box<ListSource>, Skipped),
+    List {
+        list: Box<ListSource>,
+        skipped: Skipped,
+        /// Whether a master server sent no list.
+        is_incomplete: bool,
+    },
     Stream(Box<StreamSource>),
 }
 
@@ -386,7 +391,8 @@ impl Targets {
             };
         }
         let masters = masters(args)?;
-        let read = || {
+        let mut failed = Vec::new();
+        let mut read = || {
             let mut collector = Collector::with_defaults(defaults.clone());
             for text in &args.given {
                 match collector.add(text) {
@@ -397,7 +403,10 @@ impl Targets {
                 }
             }
             for master in &masters {
-                list_master(master, args, stop, &mut collector)?;
+                match list_master(master, args, stop, &mut collector) {
+                    Err(error) if stop.cause().is_none() => failed.push(format!("{error:#}")),
+                    listed => listed?,
+                }
             }
             for path in args.targets.iter().filter(|path| !is_master(path)) {
                 let input = open("--targets", path, args.pace.r#for, stop)?;
@@ -411,6 +420,12 @@ impl Targets {
             Err(error) => usage!("{error:#}"),
         };
         let skipped = targets.skipped();
+        if targets.is_empty() && !failed.is_empty() {
+            usage!("{}", failed.join("\n"));
+        }
+        for error in &failed {
+            stderr!("\x1b[1;31merror:\x1b[0m {error}; its servers are missing");
+        }
         if targets.is_empty() {
             usage!(
                 "no target is left to query: {}",
@@ -419,12 +434,16 @@ impl Targets {
         }
         let mut list = ListSource::new(targets, exclusions, walk);
         list.resume(from);
-        Ok(Some(Self::List(Box::new(list), skipped)))
+        Ok(Some(Self::List {
+            list: Box::new(list),
+            skipped,
+            is_incomplete: !failed.is_empty(),
+        }))
     }
 
     pub(super) fn source(&mut self) -> &mut (dyn ProbeSource + Send) {
         match self {
-            Self::List(list, _) => list.as_mut(),
+            Self::List { list, .. } => list.as_mut(),
             Self::Stream(stream) => stream.as_mut(),
         }
     }
@@ -432,16 +451,27 @@ impl Targets {
     /// Returns a digest that identifies the targets and their order.
     pub(super) fn digest(&self) -> String {
         let digest = match self {
-            Self::List(list, _) => list.digest(),
+            Self::List { list, .. } => list.digest(),
             Self::Stream(stream) => stream.digest(),
         };
         format!("{digest:016x}")
     }
 
+    /// Returns whether servers are missing because a master server sent no list.
+    pub(super) fn is_incomplete(&self) -> bool {
+        matches!(
+            self,
+            Self::List {
+                is_incomplete: true,
+                ..
+            }
+        )
+    }
+
     /// Returns the counts of skipped targets so far.
     pub(super) fn skipped(&self) -> Skipped {
         match self {
-            Self::List(_, skipped) => *skipped,
+            Self::List { skipped, .. } => *skipped,
             Self::Stream(stream) => stream.skipped(),
         }
     }
