@@ -10,7 +10,7 @@ use crate::wire::{Deviation, Notes, filled};
 use alloc::{boxed::Box, vec::Vec};
 
 /// Forms of the first requests. After the last one, the first one follows. The request for a token
-/// of 0.7 follows each extended one at once.
+/// of 0.7 follows each extended one immediately.
 const TURNS: [Form; 3] = [Form::Extended, Form::Extended, Form::Five];
 /// Requests for a part of a reply, after which the exchange ends without it.
 const TRIES: u8 = 2;
