@@ -79,10 +79,14 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     ///
-    /// Names the field that is truncated, with its offset.
+    /// Names the field that is truncated, with its offset, or a product that is no text.
     pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
-        fixed_text(&mut r, 8, "product")?;
+        let product = fixed_text(&mut r, 8, "product")?;
+        // Nothing else tells a reply from other bytes.
+        if !product.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+            return Err(Error::bad("product", 0, "a text in ASCII"));
+        }
         r.u8("full update")?;
         r.u16_le("region")?;
         r.raw(4, "address")?;
