@@ -170,6 +170,16 @@ impl GameSpy1Exchange {
             }
         }
         let mut status = message::join(parts).status(self.has_players, notes);
+        // Other services send backslashes too, and some repeat the request.
+        let facts = [&status.game, &status.mode, &status.map, &status.version];
+        let counts = [status.players.online, status.players.max];
+        let is_empty = status.name.is_none()
+            && facts.iter().all(|fact| fact.is_none())
+            && counts == [None; 2]
+            && status.players.list.is_empty();
+        if is_empty && reply.has_no_gap() {
+            return Step::Bad(Fault::Misbehaved("it describes no server"));
+        }
         // Only the counts show whether the last part of an ambiguous reply is missing.
         if reply.is_ambiguous && status.players.roster == Roster::Partial {
             notes.deviation(&FINAL_MISSING, 0);
