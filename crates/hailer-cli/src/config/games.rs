@@ -16,6 +16,7 @@ use hailer::catalog;
 use hailer::proto::games::{Game, QueryPort, Quirk};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use toml::Spanned;
@@ -103,6 +104,12 @@ fn parse(text: &str) -> Result<(), Vec<Problem>> {
     let mut games = Vec::new();
     for block in &file.game.0 {
         let input = block.get_ref();
+        // The reader left out an invalid value, which must not be reported as missing too.
+        let lines = table_lines(text, document.lines.at(block.span().start));
+        let mut problems = document.problems.iter();
+        if problems.any(|problem| lines.contains(&problem.line)) {
+            continue;
+        }
         let Some(game) = input.game(&mut checker) else {
             continue;
         };
@@ -124,6 +131,13 @@ fn parse(text: &str) -> Result<(), Vec<Problem>> {
         }
     }
     Ok(())
+}
+
+/// Returns the lines from `start` to the next header of a table.
+fn table_lines(text: &str, start: usize) -> Range<usize> {
+    let after = text.lines().skip(start);
+    let length = after.take_while(|line| !line.trim_start().starts_with('['));
+    start..start + 1 + length.count()
 }
 
 impl GameInput {
@@ -240,6 +254,7 @@ mod tests {
         ] {
             assert!(found.contains(expected), "{expected}: {found}");
         }
+        assert!(!found.contains("it needs a port"), "{found}");
         // A file with a mistake adds nothing.
         assert_eq!(catalog::game("sound-game"), None);
     }
