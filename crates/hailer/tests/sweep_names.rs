@@ -86,6 +86,39 @@ fn without_index(all: BTreeMap<(u64, String), String>) -> Vec<(String, String)> 
     all
 }
 
+/// Masters list servers by name and by address. Targets of the user are queried in any case.
+#[test]
+fn servers_of_masters_are_queried_once() {
+    let dns = Dns::with(&[
+        ("one.example.test", Record::Address(V4)),
+        ("two.example.test", Record::Address(V4)),
+    ]);
+    let mut collector = Collector::new(&[]).unwrap();
+    for target in [
+        "ugp://127.0.0.1:1",
+        "ugp://127.0.0.1:2",
+        "ugp://one.example.test:2",
+    ] {
+        collector.add(target).unwrap();
+    }
+    for target in [
+        "ugp://one.example.test:1",
+        "ugp://one.example.test:2",
+        "ugp://one.example.test:3",
+        "ugp://two.example.test:3",
+        "ugp://two.example.test:4",
+    ] {
+        collector.add_listed(target).unwrap();
+    }
+    let targets = collector.finish(&Exclusions::default()).unwrap();
+    let mut source = ListSource::new(targets, Default::default(), walk(dns.address()));
+    let (found, _) = all(&mut source);
+    let mut addresses: Vec<_> = found.into_values().collect();
+    addresses.sort_unstable();
+    let ports = [1, 2, 2, 3, 4];
+    assert_eq!(addresses, ports.map(|port| format!("127.0.0.1:{port}")));
+}
+
 #[test]
 fn each_name_is_resolved_once_for_all_protocols() {
     let dns = Dns::with(&[

@@ -259,10 +259,10 @@ impl SweepEngine {
                         });
                         continue;
                     }
-                    Next::Repeat { index } => {
+                    Next::Repeat { index, is_failed } => {
                         given += 1;
                         self.next_index = self.next_index.max(index + 1);
-                        self.counts.unresolved += 1;
+                        self.counts.unresolved += u64::from(is_failed);
                         continue;
                     }
                     Next::Pending => {

@@ -7,7 +7,7 @@ use super::order::{Order, Shard};
 use super::services::TargetKind;
 use super::targets::{Digest, Item, Targets};
 use super::{Exclusions, Next, Position, Probe, ProbeSource};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -46,7 +46,8 @@ impl Default for SourceConfig {
 ///
 /// The index of a probe is its place in the order. Names are looked up at most 1,024 ahead and
 /// queried as soon as they have an address, so a slow lookup delays no other probe. If a name has
-/// several addresses, the first is queried. Two names with the same address are two probes.
+/// several addresses, the first is queried. Two names with the same address are two probes, except
+/// those of master servers.
 pub struct ListSource {
     targets: Targets,
     exclusions: Arc<Exclusions>,
@@ -58,6 +59,8 @@ pub struct ListSource {
     /// Prefetched targets of `next` and the following places, last first.
     batch: Vec<Fetched>,
     lookups: Lookups,
+    /// Addresses of names of master servers.
+    listed: HashSet<(SocketAddr, &'static str)>,
 }
 
 /// A target, or the index of a name.
@@ -79,7 +82,27 @@ impl ListSource {
             targets,
             exclusions,
             walk,
+            listed: HashSet::new(),
         }
+    }
+
+    /// Returns the index of a probe whose name is from a master server if its address is that of
+    /// another target.
+    fn repeated(&mut self, next: &Next) -> Option<u64> {
+        let Next::Probe(probe) = next else {
+            return None;
+        };
+        let index = self.order.at(probe.index)?;
+        let Some(Item::Name(name)) = self.targets.item(index) else {
+            return None;
+        };
+        if !name.is_listed() {
+            return None;
+        }
+        let id = probe.protocol.info().id;
+        let is_known = self.targets.has_address_of(name, probe.address)
+            || !self.listed.insert((probe.address, id));
+        is_known.then_some(probe.index)
     }
 
     /// Continues an earlier sweep with the same [`digest`](Self::digest): first its unfinished
@@ -171,7 +194,13 @@ impl SourceConfig {
 impl ProbeSource for ListSource {
     fn next(&mut self) -> Next {
         if let Some(next) = self.lookups.next() {
-            return next;
+            return match self.repeated(&next) {
+                Some(index) => Next::Repeat {
+                    index,
+                    is_failed: false,
+                },
+                None => next,
+            };
         }
         for _ in 0..NAMES_AT_ONCE {
             if self.lookups.is_full() {

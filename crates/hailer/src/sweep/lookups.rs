@@ -165,7 +165,10 @@ impl Lookups {
                     name: Some(name.typed().clone()),
                 })
             }
-            Err(_) if name.is_repeat() => Next::Repeat { index },
+            Err(_) if name.is_repeat() => Next::Repeat {
+                index,
+                is_failed: true,
+            },
             Err(error) => Next::Failed {
                 index,
                 target: name.typed().clone(),

@@ -92,10 +92,13 @@ pub enum Next {
         /// Reason of the failure.
         error: Error,
     },
-    /// A probe of a target whose failure another index reports as [`Next::Failed`].
+    /// A probe of a target whose failure another index reports as [`Next::Failed`], or of a server
+    /// that another index queries.
     Repeat {
         /// Position in the order of the sweep.
         index: u64,
+        /// Whether the name of the target did not resolve.
+        is_failed: bool,
     },
     /// Nothing yet: lookups are in progress, or the input has no complete line.
     Pending,

@@ -67,6 +67,8 @@ pub struct Name {
     typed: Arc<str>,
     /// Whether another name with the same `typed` reports a failed lookup.
     is_repeat: bool,
+    /// Whether the name is from the list of a master server.
+    is_listed: bool,
 }
 
 /// Numbers of targets that were given but are not queried.
@@ -130,6 +132,20 @@ impl Collector {
         }
     }
 
+    /// Adds one server of the list of a master server. If its name has the address of another
+    /// target, it is not queried again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Collector::add`].
+    pub fn add_listed(&mut self, text: &str) -> Result<(), TargetError> {
+        let before = self.names.len();
+        self.add(text)?;
+        let added = self.names.get_mut(before..).unwrap_or_default();
+        added.iter_mut().for_each(|name| name.is_listed = true);
+        Ok(())
+    }
+
     /// Adds the lines of a file. The name appears in errors. `wrong` is called for each invalid
     /// line; if it returns an error, reading stops.
     ///
@@ -168,7 +184,10 @@ impl Collector {
         six.dedup();
         names.sort_unstable();
         names.dedup_by(|next, kept| {
-            (&next.host, next.kind, next.port) == (&kept.host, kept.kind, kept.port)
+            let is_same = (&next.host, next.kind, next.port) == (&kept.host, kept.kind, kept.port);
+            // A target of the user is queried in any case.
+            kept.is_listed &= next.is_listed || !is_same;
+            is_same
         });
         names.shrink_to_fit();
         mark_repeats(&mut names);
@@ -296,6 +315,29 @@ impl Targets {
             .map(Item::Name)
     }
 
+    /// Returns whether the address of a name is also a target without a name.
+    pub(super) fn has_address_of(&self, name: &Name, address: SocketAddr) -> bool {
+        let service = Service {
+            kind: name.kind,
+            port: address.port(),
+        };
+        let (is_single, bits) = match address.ip() {
+            IpAddr::V4(ip) => {
+                let packed = pack_four(service, ip);
+                let is_single = self.four.binary_search(&packed).is_ok();
+                (is_single, unpack_four(packed).1)
+            }
+            IpAddr::V6(ip) => {
+                let six = Ipv6Target {
+                    service,
+                    ip: ip.octets(),
+                };
+                (self.six.binary_search(&six).is_ok(), six.unpack().1)
+            }
+        };
+        is_single || holds(&self.ranges, (service, bits))
+    }
+
     /// Returns the numbers of targets that were given but are not in the set.
     pub fn skipped(&self) -> Skipped {
         self.skipped
@@ -342,6 +384,11 @@ impl Name {
     /// Returns whether another probe of the same target reports a failed lookup.
     pub(super) fn is_repeat(&self) -> bool {
         self.is_repeat
+    }
+
+    /// Returns whether the name is from the list of a master server.
+    pub(super) fn is_listed(&self) -> bool {
+        self.is_listed
     }
 
     pub(super) fn set_repeat(&mut self) {
@@ -574,6 +621,7 @@ impl Entry {
             port,
             typed: typed.clone(),
             is_repeat: false,
+            is_listed: false,
         })
     }
 }

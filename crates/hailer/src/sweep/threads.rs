@@ -468,7 +468,7 @@ impl ProbeSource for SourcePart<'_, '_> {
 fn index_of(next: &Next) -> Option<u64> {
     match next {
         Next::Probe(probe) => Some(probe.index),
-        Next::Failed { index, .. } | Next::Repeat { index } => Some(*index),
+        Next::Failed { index, .. } | Next::Repeat { index, .. } => Some(*index),
         Next::Pending | Next::Done => None,
     }
 }

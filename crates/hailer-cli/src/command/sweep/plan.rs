@@ -512,7 +512,7 @@ fn list_master(
     }
     let mut invalid: u64 = 0;
     let mut found = |target: &str| {
-        if collector.add(target).is_err() {
+        if collector.add_listed(target).is_err() {
             invalid += 1;
         }
     };
