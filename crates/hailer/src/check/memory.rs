@@ -13,6 +13,8 @@ use std::time::Duration;
 const START: u64 = 1_800_000_000;
 /// Time that a datagram needs for one direction.
 const ONE_WAY: Duration = Duration::from_millis(1);
+/// Time between two segments of a stream.
+const SEGMENT_PAUSE: Duration = Duration::from_micros(100);
 
 /// A server that tests run in memory.
 pub trait MemoryServer {
@@ -77,6 +79,8 @@ pub struct MemoryWire {
     now: Duration,
     sockets: Vec<MemorySocket>,
     next_port: u16,
+    /// Longest segment of a stream, in bytes.
+    segment: usize,
 }
 
 /// Returns the server side of a connection from an address. `None` refuses it.
@@ -95,6 +99,8 @@ struct MemoryConnection {
     unread: Vec<u8>,
     /// When the server handles a pause.
     pause_at: Option<Duration>,
+    /// Longest segment, in bytes.
+    segment: usize,
 }
 
 impl MemoryWire {
@@ -106,7 +112,15 @@ impl MemoryWire {
             now: Duration::ZERO,
             sockets: Vec::new(),
             next_port: 40_000,
+            segment: usize::MAX,
         }
+    }
+
+    /// Sends replies over a stream in segments of at most `length` bytes, at least 1.
+    #[must_use]
+    pub fn with_segments(mut self, length: usize) -> Self {
+        self.segment = length.max(1);
+        self
     }
 
     /// Creates a server from a responder.
@@ -138,21 +152,25 @@ impl MemoryWire {
         let at = connection.pause_at.take().unwrap_or(now);
         let mut out = Vec::new();
         let received = connection.server.pause(&connection.unread, &mut out);
-        Self::follow(socket, at, received, out);
+        Self::follow(socket, at, received, &out);
     }
 
     fn follow(
         socket: &mut MemorySocket,
         now: Duration,
         received: hailer_proto::Received,
-        out: Vec<u8>,
+        out: &[u8],
     ) {
-        if !out.is_empty() {
-            socket.arriving.push_back((now + ONE_WAY, Some(out)));
-        }
         let Some(connection) = &mut socket.connection else {
             return;
         };
+        let mut now = now;
+        for segment in out.chunks(connection.segment) {
+            socket
+                .arriving
+                .push_back((now + ONE_WAY, Some(segment.to_vec())));
+            now += SEGMENT_PAUSE;
+        }
         let consumed = received.consumed.min(connection.unread.len());
         connection.unread.drain(..consumed);
         if received.step != ConnectionStep::Wait {
@@ -185,6 +203,7 @@ impl Wire for MemoryWire {
                     server,
                     unread: Vec::new(),
                     pause_at: None,
+                    segment: self.segment,
                 }),
                 None => return Err(io::Error::from(io::ErrorKind::ConnectionRefused)),
             },
@@ -223,7 +242,7 @@ impl Wire for MemoryWire {
         let received = connection
             .server
             .receive(epoch(now), &connection.unread, &mut out);
-        Self::follow(socket, now, received, out);
+        Self::follow(socket, now, received, &out);
         Ok(())
     }
 

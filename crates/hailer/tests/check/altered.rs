@@ -554,6 +554,8 @@ enum StreamMistake {
     Pipelined,
     /// Texts are ISO-8859-1.
     Latin1,
+    /// Each reply arrives in many segments, which is correct.
+    InSegments,
 }
 
 const CLOSE: Received = Received {
@@ -617,6 +619,11 @@ pub(crate) fn streams() -> Vec<(&'static str, &'static [&'static str], MemoryWir
     const STREAMS: &[(&str, &[&str], StreamMistake)] = &[
         ("without deviations", &[], StreamMistake::Nothing),
         (
+            "BungeeCord: replies in several segments",
+            &[],
+            StreamMistake::InSegments,
+        ),
+        (
             "BungeeCord: a ping must follow a status",
             &["2.5"],
             StreamMistake::PingFirst,
@@ -657,6 +664,10 @@ pub(crate) fn streams() -> Vec<(&'static str, &'static [&'static str], MemoryWir
                     is_first: true,
                 }))
             });
+            let wire = match mistake {
+                StreamMistake::InSegments => wire.with_segments(3),
+                _ => wire,
+            };
             (name, fails, wire)
         })
         .collect()
