@@ -377,8 +377,8 @@ impl<T> Default for Blocks<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Blocks<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct It<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for It<T> {
+        struct BlocksVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for BlocksVisitor<T> {
             type Value = Blocks<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -389,7 +389,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Blocks<T> {
                 Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Blocks)
             }
         }
-        deserializer.deserialize_seq(It(PhantomData))
+        deserializer.deserialize_seq(BlocksVisitor(PhantomData))
     }
 }
 
@@ -422,8 +422,8 @@ enum Either<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Either<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct It<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for It<T> {
+        struct EitherVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for EitherVisitor<T> {
             type Value = Either<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -438,7 +438,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Either<T> {
                 Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Either::Many)
             }
         }
-        deserializer.deserialize_any(It(PhantomData))
+        deserializer.deserialize_any(EitherVisitor(PhantomData))
     }
 }
 
@@ -456,8 +456,8 @@ pub(crate) trait FromShort: Sized {
 
 impl<'de, T: Deserialize<'de> + FromShort> Deserialize<'de> for TextOr<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct It<T>(PhantomData<T>);
-        impl<'de, T: Deserialize<'de> + FromShort> Visitor<'de> for It<T> {
+        struct TextOrVisitor<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de> + FromShort> Visitor<'de> for TextOrVisitor<T> {
             type Value = TextOr<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -472,7 +472,7 @@ impl<'de, T: Deserialize<'de> + FromShort> Deserialize<'de> for TextOr<T> {
                 T::deserialize(MapAccessDeserializer::new(map)).map(TextOr)
             }
         }
-        deserializer.deserialize_any(It(PhantomData))
+        deserializer.deserialize_any(TextOrVisitor(PhantomData))
     }
 }
 
@@ -482,8 +482,8 @@ pub(crate) struct TextOrNumber(pub(crate) String);
 
 impl<'de> Deserialize<'de> for TextOrNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct It;
-        impl Visitor<'_> for It {
+        struct TextOrNumberVisitor;
+        impl Visitor<'_> for TextOrNumberVisitor {
             type Value = TextOrNumber;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -506,7 +506,7 @@ impl<'de> Deserialize<'de> for TextOrNumber {
                 Ok(TextOrNumber(number.to_string()))
             }
         }
-        deserializer.deserialize_any(It)
+        deserializer.deserialize_any(TextOrNumberVisitor)
     }
 }
 
