@@ -1,5 +1,5 @@
-//! Code pages of Windows, for protocols whose texts have the code page of the server and no field
-//! that names it (spec/samp.md#4).
+//! Code pages of Windows, for texts that are not UTF-8. No protocol has a field that names the code
+//! page of the server.
 
 use crate::wire::cut;
 use alloc::borrow::Cow;
@@ -85,7 +85,7 @@ pub fn utf8_or_western(bytes: &[u8]) -> (Cow<'_, str>, bool) {
 }
 
 /// Decodes a text by content: UTF-8 if it is valid, else Windows-1251 if its bytes suggest Cyrillic
-/// words, else Windows-1252.
+/// words, else Windows-1252 (spec/samp.md#4).
 pub fn decode(bytes: &[u8]) -> CompactString {
     match core::str::from_utf8(bytes) {
         Ok(text) => text.into(),

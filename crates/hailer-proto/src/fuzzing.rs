@@ -78,7 +78,7 @@ pub fn master(bytes: &[u8]) {
     };
     // The shortest entry has six bytes, or the text `a:1`.
     let most = bytes.len() / 3;
-    match master.carrier {
+    match master.transport {
         MasterTransport::Datagram(_, open) => {
             for path in ["", "68", "1.41", "hexenworld"] {
                 let query = ListQuery { path, filter: "" };
@@ -325,7 +325,7 @@ pub fn compressed(bytes: &[u8]) {
 /// the input, and the original bytes can be restored.
 pub fn text(bytes: &[u8]) {
     let (decoded, latin1) = by_content(bytes);
-    let text = Text::legacy(decoded).from_latin1(latin1);
+    let text = Text::legacy(decoded).from_single_byte(latin1);
     assert_eq!(&*text.bytes(), bytes);
     let harmless = |c: char| {
         c == '\n'

@@ -121,7 +121,7 @@ pub fn motd(random: &mut Random, name: &str) -> Text {
     // valid UTF-8.
     let bytes: Option<Vec<u8>> = text.chars().map(Latin1::byte).collect();
     let latin1 = bytes.is_some_and(|bytes| core::str::from_utf8(&bytes).is_err());
-    Text::legacy(text).from_latin1(latin1)
+    Text::legacy(text).from_single_byte(latin1)
 }
 
 fn player(random: &mut Random) -> Player {

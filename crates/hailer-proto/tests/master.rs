@@ -63,7 +63,7 @@ fn vectors() -> Vec<Vector> {
 fn parse(vector: &Vector, bytes: &[u8]) -> (Vec<String>, String) {
     let mut entries = Vec::new();
     let mut keep = |entry: Entry<'_>| entries.push(entry.to_string());
-    let step = match vector.master.carrier {
+    let step = match vector.master.transport {
         MasterTransport::Datagram(_, open) => {
             let query = ListQuery {
                 path: &vector.path,

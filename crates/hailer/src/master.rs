@@ -123,7 +123,7 @@ impl MasterUrl {
         is_stopped: &dyn Fn() -> bool,
         found: &mut dyn FnMut(&str),
     ) -> Result<ListSummary, MasterError> {
-        let MasterTransport::Datagram(_, open) = self.master.carrier else {
+        let MasterTransport::Datagram(_, open) = self.master.transport else {
             return Err(self.error("its list comes over HTTP"));
         };
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
@@ -171,7 +171,7 @@ impl MasterUrl {
         is_stopped: &dyn Fn() -> bool,
         found: &mut dyn FnMut(&str),
     ) -> Result<ListSummary, MasterError> {
-        let MasterTransport::Http(open) = self.master.carrier else {
+        let MasterTransport::Http(open) = self.master.transport else {
             return Err(self.error("its list comes over UDP"));
         };
         let mut list = open();
@@ -251,7 +251,7 @@ impl FromStr for MasterUrl {
         if authority.is_empty() {
             return Err(error(format!("no host; write {}", master.form)));
         }
-        if let MasterTransport::Datagram(port, open) = master.carrier {
+        if let MasterTransport::Datagram(port, open) = master.transport {
             // A target has the same forms of hosts and ports.
             let place: Target = authority
                 .parse()

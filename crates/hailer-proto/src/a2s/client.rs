@@ -599,7 +599,7 @@ fn string(bytes: &[u8]) -> CompactString {
 
 fn text(bytes: &[u8]) -> Text {
     let (text, deviation) = decode(bytes);
-    Text::unformatted(text).from_latin1(deviation == Some(&NOT_UTF8))
+    Text::unformatted(text).from_single_byte(deviation == Some(&NOT_UTF8))
 }
 
 fn filled_text(bytes: &[u8]) -> Option<Text> {

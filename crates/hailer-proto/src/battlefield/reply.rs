@@ -110,7 +110,7 @@ pub(super) fn read_info(
         if is_latin1 {
             w.notes.deviation(&LATIN1, 0);
         }
-        Text::unformatted(text).from_latin1(is_latin1)
+        Text::unformatted(text).from_single_byte(is_latin1)
     });
     status.players.online = w.number();
     status.players.max = w.number();
@@ -247,7 +247,7 @@ fn player(columns: &[&[u8]], row: &[&[u8]], notes: &mut Notes) -> Player {
                 if is_latin1 {
                     notes.deviation(&LATIN1, 0);
                 }
-                player.name = Text::unformatted(name).from_latin1(is_latin1);
+                player.name = Text::unformatted(name).from_single_byte(is_latin1);
                 continue;
             }
             b"clanTag" => {

@@ -21,14 +21,14 @@ const QUAKE_WARS_PORT: u16 = 27_733;
 
 /// Queries one Doom 3 server.
 #[derive(Debug)]
-pub struct Doom3Exchange {
+pub struct Doom3Client {
     has_players: bool,
     challenge: [u8; 2 * CHALLENGE],
     /// Whether statistics are requested first.
     is_extended: bool,
 }
 
-impl Doom3Exchange {
+impl Doom3Client {
     /// Creates a client that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         // Letters, so that no part of it looks like a version.
@@ -41,7 +41,7 @@ impl Doom3Exchange {
     }
 }
 
-impl Single for Doom3Exchange {
+impl Single for Doom3Client {
     fn requests(&self) -> Vec<Vec<u8>> {
         let request = |is_extended| {
             let mut out = Vec::new();
@@ -241,7 +241,7 @@ mod tests {
         let start = 2 + b"infoResponse\0".len();
         assert_eq!(
             reply[start..start + 8],
-            Doom3Exchange::new(&Ask::default(), Cookie(4)).challenge
+            Doom3Client::new(&Ask::default(), Cookie(4)).challenge
         );
         let mut met = |first: u8, second: [u8; 4]| {
             let mut edited = reply.clone();
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(send(Input::Timeout), first);
         assert!(send(Input::Timeout).starts_with(b"\xFF\xFFgetInfoEx\0"));
         assert_eq!(send(Input::Timeout), first);
-        let challenge = Doom3Exchange::new(&Ask::default(), Cookie(4)).challenge;
+        let challenge = Doom3Client::new(&Ask::default(), Cookie(4)).challenge;
         let reply = |challenge: &[u8]| {
             let rest = b"\x29\0\x01\0si_name\0T\0\0\0\x20\x07\0\0\0";
             [b"\xFF\xFFinfoResponse\0", challenge, rest].concat()

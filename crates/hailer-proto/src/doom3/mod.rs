@@ -15,7 +15,7 @@ pub mod message;
 mod sample;
 mod server;
 
-pub use client::Doom3Exchange;
+pub use client::Doom3Client;
 pub use server::{Doom3Config, Doom3Responder};
 
 use crate::protocol::{
@@ -76,7 +76,7 @@ impl Protocol for Doom3 {
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(SingleExchange::new(ask, Doom3Exchange::new(ask, cookie)))
+        Box::new(SingleExchange::new(ask, Doom3Client::new(ask, cookie)))
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {

@@ -85,7 +85,7 @@ impl Codes {
         } else {
             Text::unreal(text)
         };
-        text.from_latin1(is_latin1)
+        text.from_single_byte(is_latin1)
     }
 }
 

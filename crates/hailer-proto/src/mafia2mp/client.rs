@@ -13,11 +13,11 @@ const ONLINE_PORT: u16 = 27_016;
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct Mafia2MpExchange {
+pub struct Mafia2MpClient {
     mods: [Mod; 2],
 }
 
-impl Mafia2MpExchange {
+impl Mafia2MpClient {
     /// Creates a client that requests Mafia II Online first on its default port.
     pub fn new(ask: &Ask) -> Self {
         Self {
@@ -29,7 +29,7 @@ impl Mafia2MpExchange {
     }
 }
 
-impl Single for Mafia2MpExchange {
+impl Single for Mafia2MpClient {
     fn requests(&self) -> Vec<Vec<u8>> {
         self.mods.iter().map(|each| each.magic().into()).collect()
     }

@@ -13,7 +13,7 @@ mod client;
 pub mod deviation;
 pub mod message;
 
-pub use client::Mafia2MpExchange;
+pub use client::Mafia2MpClient;
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Exchange, Explanation, Info, Proof, Protocol,
@@ -50,7 +50,7 @@ impl Protocol for Mafia2Mp {
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(SingleExchange::new(ask, Mafia2MpExchange::new(ask)))
+        Box::new(SingleExchange::new(ask, Mafia2MpClient::new(ask)))
     }
 
     fn explain(

@@ -437,7 +437,7 @@ mod tests {
     use super::*;
 
     fn open(id: &str, path: &str, filter: &str) -> Result<Box<dyn DatagramList>, String> {
-        let open = MASTERS.iter().find_map(|master| match master.carrier {
+        let open = MASTERS.iter().find_map(|master| match master.transport {
             MasterTransport::Datagram(_, open) if master.id == id => Some(open),
             _ => None,
         });

@@ -33,10 +33,10 @@ pub struct Master {
     /// Form of the URL.
     pub form: &'static str,
     /// Carrier of the list.
-    pub carrier: MasterTransport,
+    pub transport: MasterTransport,
 }
 
-/// Carrier of a list.
+/// Transport of a list.
 #[derive(Clone, Copy)]
 pub enum MasterTransport {
     /// UDP, with a default port. The function builds the list for a path and a filter.
@@ -61,84 +61,84 @@ pub static MASTERS: &[Master] = &[
         title: "dpmaster",
         protocol: "quake3",
         form: "dpmaster://HOST/GAME, dpmaster://HOST/NAME/PROTOCOL or dpmaster://HOST/PROTOCOL",
-        carrier: MasterTransport::Datagram(27_950, datagram::quake3),
+        transport: MasterTransport::Datagram(27_950, datagram::quake3),
     },
     Master {
         id: "quake2-master",
         title: "Quake 2 master",
         protocol: "quake2",
         form: "quake2-master://HOST",
-        carrier: MasterTransport::Datagram(27_900, datagram::quake2),
+        transport: MasterTransport::Datagram(27_900, datagram::quake2),
     },
     Master {
         id: "quakeworld-master",
         title: "QuakeWorld master",
         protocol: "quake1",
         form: "quakeworld-master://HOST or quakeworld-master://HOST/hexenworld",
-        carrier: MasterTransport::Datagram(27_000, datagram::quakeworld),
+        transport: MasterTransport::Datagram(27_000, datagram::quakeworld),
     },
     Master {
         id: "doom3-master",
         title: "Doom 3 master",
         protocol: "doom3",
         form: "doom3-master://HOST/VERSION or doom3-master://HOST/quake4/VERSION, such as 1.41",
-        carrier: MasterTransport::Datagram(27_650, datagram::doom3),
+        transport: MasterTransport::Datagram(27_650, datagram::doom3),
     },
     Master {
         id: "teeworlds-master",
         title: "Teeworlds 0.6 master",
         protocol: "teeworlds",
         form: "teeworlds-master://HOST",
-        carrier: MasterTransport::Datagram(8_300, datagram::teeworlds),
+        transport: MasterTransport::Datagram(8_300, datagram::teeworlds),
     },
     Master {
         id: "valve-master",
         title: "Valve master",
         protocol: "a2s",
         form: "valve-master://HOST, or with a filter valve-master://HOST?appid=440&empty=1",
-        carrier: MasterTransport::Datagram(27_011, datagram::valve),
+        transport: MasterTransport::Datagram(27_011, datagram::valve),
     },
     Master {
         id: "teeworlds",
         title: "DDNet's list",
         protocol: "teeworlds",
         form: "teeworlds+https://HOST/PATH",
-        carrier: MasterTransport::Http(body::teeworlds),
+        transport: MasterTransport::Http(body::teeworlds),
     },
     Master {
         id: "fivem",
         title: "FiveM's list",
         protocol: "fivem",
         form: "fivem+https://HOST/PATH",
-        carrier: MasterTransport::Http(body::fivem),
+        transport: MasterTransport::Http(body::fivem),
     },
     Master {
         id: "luanti",
         title: "Luanti's list",
         protocol: "luanti",
         form: "luanti+https://HOST/PATH",
-        carrier: MasterTransport::Http(body::luanti),
+        transport: MasterTransport::Http(body::luanti),
     },
     Master {
         id: "beammp",
         title: "BeamMP's list",
         protocol: "beammp",
         form: "beammp+https://HOST/PATH",
-        carrier: MasterTransport::Http(body::beammp),
+        transport: MasterTransport::Http(body::beammp),
     },
     Master {
         id: "vintage-story",
         title: "Vintage Story's list",
         protocol: "vintage-story",
         form: "vintage-story+https://HOST/PATH",
-        carrier: MasterTransport::Http(body::vintage_story),
+        transport: MasterTransport::Http(body::vintage_story),
     },
 ];
 
-/// Returns the kind with this id and this carrier.
+/// Returns the kind with this id and this transport.
 pub fn find(id: &str, is_http: bool) -> Option<&'static Master> {
     MASTERS.iter().find(|master| {
-        master.id == id && matches!(master.carrier, MasterTransport::Http(_)) == is_http
+        master.id == id && matches!(master.transport, MasterTransport::Http(_)) == is_http
     })
 }
 
@@ -279,9 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_unique_for_each_carrier() {
+    fn ids_are_unique_for_each_transport() {
         for master in MASTERS {
-            let is_http = matches!(master.carrier, MasterTransport::Http(_));
+            let is_http = matches!(master.transport, MasterTransport::Http(_));
             let found = find(master.id, is_http).unwrap();
             assert!(core::ptr::eq(found, master), "{}", master.id);
         }

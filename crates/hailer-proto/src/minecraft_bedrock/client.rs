@@ -113,7 +113,7 @@ fn status(pong: Pong<'_>) -> Status {
         max,
         ..
     } = text;
-    status.name = (!name.is_empty()).then(|| Text::bedrock(name).from_latin1(is_latin1));
+    status.name = (!name.is_empty()).then(|| Text::bedrock(name).from_single_byte(is_latin1));
     status.version = version.filter(|text| !text.is_empty()).map(Into::into);
     status.mode = mode.filter(|text| !text.is_empty()).map(Into::into);
     status.players.online = online;

@@ -193,7 +193,7 @@ fn motd<'a>(bytes: &'a [u8], utf8: Utf8<'a>) -> Text {
         return Text::unformatted(text);
     }
     let (text, latin1) = utf8.decode(bytes);
-    Text::legacy(text).from_latin1(latin1)
+    Text::legacy(text).from_single_byte(latin1)
 }
 
 fn status<'a>(stat: &Stat<'a>, utf8: Utf8<'a>, players: bool, notes: &mut Notes) -> Box<Status> {

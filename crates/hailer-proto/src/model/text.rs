@@ -29,7 +29,8 @@ pub struct Text {
 struct Format {
     /// Runs of one style each. Empty if the whole text has the default style.
     runs: Vec<Run>,
-    is_latin1: bool,
+    /// Whether the encoding had one byte for each character.
+    is_single_byte: bool,
 }
 
 /// A run of text in one style.
@@ -238,7 +239,7 @@ impl Text {
         let format = has_codes.then(|| {
             Box::new(Format {
                 runs: parse(&raw),
-                is_latin1: false,
+                is_single_byte: false,
             })
         });
         Self { raw, format }
@@ -247,7 +248,7 @@ impl Text {
     /// Decodes text without formatting codes [by content](crate::wire::by_content).
     pub fn by_content(bytes: &[u8]) -> Self {
         let (text, is_latin1) = by_content(bytes);
-        Self::unformatted(text).from_latin1(is_latin1)
+        Self::unformatted(text).from_single_byte(is_latin1)
     }
 
     /// Parses text with Minecraft's section-sign codes: `0`-`f`, `k`-`o`, `r`, and for any color
@@ -332,21 +333,21 @@ impl Text {
     /// Decodes text without formatting codes: UTF-8 if it is valid, else Windows-1252.
     pub fn western(bytes: &[u8]) -> Self {
         let (text, is_western) = utf8_or_western(bytes);
-        Self::unformatted(text).from_latin1(is_western)
+        Self::unformatted(text).from_single_byte(is_western)
     }
 
     /// Decodes text with the caret codes of the Quake family, like [`Text::western`].
     pub fn western_carets(bytes: &[u8], carets: Carets) -> Self {
         let (text, is_western) = utf8_or_western(bytes);
-        Self::carets(text, carets).from_latin1(is_western)
+        Self::carets(text, carets).from_single_byte(is_western)
     }
 
     /// Records that the text was received in ISO-8859-1 or in Windows-1252, which extends it, so
     /// that [`Text::bytes`] returns the same bytes.
     #[must_use]
-    pub fn from_latin1(mut self, is_latin1: bool) -> Self {
-        if is_latin1 {
-            self.format.get_or_insert_default().is_latin1 = true;
+    pub fn from_single_byte(mut self, is_single_byte: bool) -> Self {
+        if is_single_byte {
+            self.format.get_or_insert_default().is_single_byte = true;
         }
         self
     }
@@ -365,7 +366,11 @@ impl Text {
 
     /// Returns the bytes as received.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
-        if self.format.as_ref().is_some_and(|format| format.is_latin1) {
+        if self
+            .format
+            .as_ref()
+            .is_some_and(|format| format.is_single_byte)
+        {
             // No character of one encoding has another byte in the other.
             let byte = |c| Latin1::byte(c).or_else(|| CodePage::Western.byte(c));
             Cow::Owned(self.raw.chars().filter_map(byte).collect())
@@ -1174,7 +1179,7 @@ mod tests {
     #[test]
     fn bytes_come_back_in_the_encoding_they_came_in() {
         assert_eq!(
-            &*Text::legacy("\u{A7}a\u{E9}").from_latin1(true).bytes(),
+            &*Text::legacy("\u{A7}a\u{E9}").from_single_byte(true).bytes(),
             b"\xA7a\xE9"
         );
         assert_eq!(&*Text::legacy("\u{A7}a").bytes(), b"\xC2\xA7a");

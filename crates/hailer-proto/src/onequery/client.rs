@@ -550,7 +550,7 @@ fn list_v1(reply: &v1::Reply<'_>, status: &mut Status) {
 /// The protocol has no known formatting.
 fn text(bytes: &[u8]) -> Text {
     let (text, latin1) = by_content(bytes);
-    Text::unformatted(text).from_latin1(latin1)
+    Text::unformatted(text).from_single_byte(latin1)
 }
 
 #[cfg(test)]

@@ -19,14 +19,14 @@ const MINUTE_S: i64 = 60;
 
 /// Queries one Quake 1 server.
 #[derive(Debug)]
-pub struct Quake1Exchange {
+pub struct Quake1Client {
     depth: Depth,
     has_players: bool,
     /// The game whose server is likely.
     game: Game,
 }
 
-impl Quake1Exchange {
+impl Quake1Client {
     /// Creates a client that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         Self {
@@ -40,7 +40,7 @@ impl Quake1Exchange {
     }
 }
 
-impl Single for Quake1Exchange {
+impl Single for Quake1Client {
     fn requests(&self) -> Vec<Vec<u8>> {
         // Without the bit for players, old servers send them anyway.
         let bits = match self.depth {

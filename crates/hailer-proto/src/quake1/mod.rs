@@ -15,7 +15,7 @@ pub mod message;
 mod sample;
 mod server;
 
-pub use client::Quake1Exchange;
+pub use client::Quake1Client;
 pub use server::{Quake1Config, Quake1Responder};
 
 use crate::protocol::{
@@ -79,7 +79,7 @@ impl Protocol for Quake1 {
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(SingleExchange::new(ask, Quake1Exchange::new(ask)))
+        Box::new(SingleExchange::new(ask, Quake1Client::new(ask)))
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {

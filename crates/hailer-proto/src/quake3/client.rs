@@ -291,7 +291,7 @@ fn dark_places_mode(info: &Infostring<'_>) -> Option<CompactString> {
 }
 
 fn player(line: &Line<'_>, carets: Carets) -> Player {
-    let text = |bytes: &[u8]| Value::from(decode(bytes).as_str());
+    let text = |bytes: &[u8]| Value::from(decode(bytes));
     let mut player = Player::named(Text::western_carets(line.name, carets));
     player.score = line.score;
     player.latency_ms = line.ping.and_then(|ping| i32::try_from(ping).ok());

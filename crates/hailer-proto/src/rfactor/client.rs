@@ -25,9 +25,9 @@ const AIDS: [&str; 11] = [
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct RFactorExchange;
+pub struct RFactorClient;
 
-impl Single for RFactorExchange {
+impl Single for RFactorClient {
     fn requests(&self) -> Vec<Vec<u8>> {
         [REQUEST.into()].into()
     }

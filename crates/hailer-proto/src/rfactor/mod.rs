@@ -13,7 +13,7 @@ mod client;
 pub mod deviation;
 pub mod message;
 
-pub use client::RFactorExchange;
+pub use client::RFactorClient;
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
@@ -58,7 +58,7 @@ impl Protocol for RFactor {
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(SingleExchange::new(ask, RFactorExchange))
+        Box::new(SingleExchange::new(ask, RFactorClient))
     }
 
     fn explain(

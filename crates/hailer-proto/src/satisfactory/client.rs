@@ -17,13 +17,13 @@ const PARTS: [&str; 4] = ["server-state", "options", "advanced-settings", "saves
 
 /// Queries one Satisfactory server.
 #[derive(Debug)]
-pub struct SatisfactoryExchange {
+pub struct SatisfactoryClient {
     cookie: [u8; 8],
     /// Whether the first request has the older form.
     is_legacy: bool,
 }
 
-impl SatisfactoryExchange {
+impl SatisfactoryClient {
     /// Creates a client that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         Self {
@@ -33,7 +33,7 @@ impl SatisfactoryExchange {
     }
 }
 
-impl Single for SatisfactoryExchange {
+impl Single for SatisfactoryClient {
     fn requests(&self) -> Vec<Vec<u8>> {
         let request = |is_legacy| {
             let mut out = Vec::new();

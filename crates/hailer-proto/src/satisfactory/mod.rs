@@ -14,7 +14,7 @@ pub mod deviation;
 pub mod message;
 mod server;
 
-pub use client::SatisfactoryExchange;
+pub use client::SatisfactoryClient;
 pub use server::SatisfactoryResponder;
 
 use crate::model::{Extra, Status, Text};
@@ -69,7 +69,7 @@ impl Protocol for Satisfactory {
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
         Box::new(SingleExchange::new(
             ask,
-            SatisfactoryExchange::new(ask, cookie),
+            SatisfactoryClient::new(ask, cookie),
         ))
     }
 

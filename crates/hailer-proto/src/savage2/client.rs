@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct Savage2Exchange;
+pub struct Savage2Client;
 
-impl Single for Savage2Exchange {
+impl Single for Savage2Client {
     fn requests(&self) -> Vec<Vec<u8>> {
         [REQUEST.into()].into()
     }
@@ -30,7 +30,7 @@ fn status(reply: &Reply<'_>) -> Status {
     };
     if !reply.name.is_empty() {
         let (name, latin1) = by_content(reply.name);
-        status.name = Some(Text::carets(name, Carets::Savage).from_latin1(latin1));
+        status.name = Some(Text::carets(name, Carets::Savage).from_single_byte(latin1));
     }
     status.players.online = Some(reply.online.into());
     status.players.max = Some(reply.max.into());

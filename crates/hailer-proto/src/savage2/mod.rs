@@ -12,7 +12,7 @@ mod client;
 pub mod deviation;
 pub mod message;
 
-pub use client::Savage2Exchange;
+pub use client::Savage2Client;
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
@@ -55,7 +55,7 @@ impl Protocol for Savage2 {
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(SingleExchange::new(ask, Savage2Exchange))
+        Box::new(SingleExchange::new(ask, Savage2Client))
     }
 
     fn explain(

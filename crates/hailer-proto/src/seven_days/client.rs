@@ -48,7 +48,7 @@ impl Format for SevenDaysFormat {
 fn set(status: &mut Status, key: &[u8], value: &[u8]) {
     let text = |value: &[u8]| {
         let (text, is_latin1) = by_content(value);
-        (!value.is_empty()).then(|| Text::unformatted(text).from_latin1(is_latin1))
+        (!value.is_empty()).then(|| Text::unformatted(text).from_single_byte(is_latin1))
     };
     let number = core::str::from_utf8(value)
         .ok()

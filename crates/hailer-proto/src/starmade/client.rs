@@ -35,7 +35,7 @@ impl Format for StarMadeFormat {
 fn status(reply: &Reply<'_>) -> Box<Status> {
     let text = |bytes: &[u8]| {
         let (text, is_latin1) = by_content(bytes);
-        (!bytes.is_empty()).then(|| Text::unformatted(text).from_latin1(is_latin1))
+        (!bytes.is_empty()).then(|| Text::unformatted(text).from_single_byte(is_latin1))
     };
     let mut status = Box::<Status>::default();
     status.name = text(reply.name);

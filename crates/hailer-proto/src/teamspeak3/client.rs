@@ -257,7 +257,7 @@ fn status(item: &Item<'_>, notes: &mut Notes) -> Box<Status> {
         let value = message::value(item, key).filter(|value| !value.is_empty());
         value.map(|value| {
             let (text, is_latin1) = by_content(value);
-            Text::unformatted(text).from_latin1(is_latin1)
+            Text::unformatted(text).from_single_byte(is_latin1)
         })
     };
     let mut number = |key: &str| message::number(item, key, notes);
@@ -311,7 +311,7 @@ fn client(item: &Item<'_>, notes: &mut Notes) -> Option<Player> {
         return None;
     }
     let (name, is_latin1) = by_content(message::value(item, "client_nickname")?);
-    let mut player = Player::named(Text::unformatted(name).from_latin1(is_latin1));
+    let mut player = Player::named(Text::unformatted(name).from_single_byte(is_latin1));
     for (key, name) in [("id", "clid"), ("channel", "cid")] {
         let value = message::number(item, name, notes);
         player

@@ -174,9 +174,10 @@ impl TeeworldsExchange {
         };
         self.request(form, out);
         self.has_more = form == Form::Extended && matches!(self.state, State::Searching);
-        match self.has_more {
-            true => Step::SendMore,
-            false => Step::Send,
+        if self.has_more {
+            Step::SendMore
+        } else {
+            Step::Send
         }
     }
 

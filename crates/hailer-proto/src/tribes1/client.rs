@@ -17,12 +17,12 @@ const TEAMS: [(u8, &str); 4] = [(1, "yellow"), (2, "blue"), (4, "red"), (8, "pur
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct Tribes1Exchange {
+pub struct Tribes1Client {
     number: u16,
     games: [Game; 2],
 }
 
-impl Tribes1Exchange {
+impl Tribes1Client {
     /// Creates a client that requests Starsiege first on its default port.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         Self {
@@ -35,7 +35,7 @@ impl Tribes1Exchange {
     }
 }
 
-impl Single for Tribes1Exchange {
+impl Single for Tribes1Client {
     fn requests(&self) -> Vec<Vec<u8>> {
         let number = self.number;
         let mut requests = Vec::new();

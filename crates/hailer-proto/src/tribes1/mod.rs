@@ -15,7 +15,7 @@ mod client;
 pub mod deviation;
 pub mod message;
 
-pub use client::Tribes1Exchange;
+pub use client::Tribes1Client;
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
@@ -60,7 +60,7 @@ impl Protocol for Tribes1 {
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(SingleExchange::new(ask, Tribes1Exchange::new(ask, cookie)))
+        Box::new(SingleExchange::new(ask, Tribes1Client::new(ask, cookie)))
     }
 
     fn explain(

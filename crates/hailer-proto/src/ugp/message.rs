@@ -261,7 +261,7 @@ impl<'a> WireText<'a> {
     /// Returns the text as received.
     pub fn text(self) -> Text {
         let latin1 = matches!(self.0, Cow::Owned(_));
-        Text::unformatted(self.0).from_latin1(latin1)
+        Text::unformatted(self.0).from_single_byte(latin1)
     }
 
     /// Returns the text without control characters.

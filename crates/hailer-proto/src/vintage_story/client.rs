@@ -43,7 +43,7 @@ impl Format for VintageStoryFormat {
 fn status(reply: &ServerStatus<'_>) -> Box<Status> {
     let text = |bytes: &[u8]| {
         let (text, is_latin1) = by_content(bytes);
-        (!bytes.is_empty()).then(|| Text::unformatted(text).from_latin1(is_latin1))
+        (!bytes.is_empty()).then(|| Text::unformatted(text).from_single_byte(is_latin1))
     };
     let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
     let mut status = Box::<Status>::default();

@@ -47,9 +47,9 @@ fn epoch(now: Duration) -> Epoch {
 }
 
 /// A responder as a server.
-struct ResponderWire(Arc<dyn Responder>);
+struct ResponderServer(Arc<dyn Responder>);
 
-impl MemoryServer for ResponderWire {
+impl MemoryServer for ResponderServer {
     fn datagram(
         &mut self,
         now: Duration,
@@ -126,7 +126,7 @@ impl MemoryWire {
     /// Creates a server from a responder.
     pub fn responder(responder: Arc<dyn Responder>, transport: Transport) -> Self {
         if transport == Transport::Datagram {
-            Self::new(ResponderWire(responder))
+            Self::new(ResponderServer(responder))
         } else {
             Self::connections(move |from| responder.connection(from))
         }

@@ -74,19 +74,19 @@ impl File {
                 read = self.check(known).await;
             }
             match read {
-                Some(CheckResult::Status(stamp, timed)) => {
-                    known = stamp.is_settled().then_some(Some(stamp));
+                Some(CheckResult::Status(version, timed)) => {
+                    known = version.is_settled().then_some(Some(version));
                     problems
                         .recovered(format!("{}: valid again", self.path.display()))
                         .map(&mut report);
                     statuses.send_replace(Some(timed));
                 }
-                Some(CheckResult::Problem(stamp, problem)) => {
+                Some(CheckResult::Problem(version, problem)) => {
                     let problem = format!("{}:{problem}{}", self.path.display(), kept(&statuses));
                     let event = problems.event(problem, now());
                     // A suppressed problem is reported at the next check.
                     if let SourceEvent::Failed(_) = event {
-                        known = Some(stamp);
+                        known = Some(version);
                     }
                     report(event);
                 }
@@ -137,17 +137,17 @@ impl FileVersion {
 }
 
 fn read(path: &Path) -> CheckResult {
-    let mut stamp = None;
-    match try_read(path, &mut stamp) {
-        Ok((stamp, timed)) => CheckResult::Status(stamp, timed),
-        Err(problem) => CheckResult::Problem(stamp, problem),
+    let mut version = None;
+    match try_read(path, &mut version) {
+        Ok((version, timed)) => CheckResult::Status(version, timed),
+        Err(problem) => CheckResult::Problem(version, problem),
     }
 }
 
 /// Reads at most `MAX_BYTES`. Rejects content that changes during the read.
 fn try_read(
     path: &Path,
-    stamp: &mut Option<FileVersion>,
+    version: &mut Option<FileVersion>,
 ) -> Result<(FileVersion, TimedStatus), String> {
     let in_words = |error: std::io::Error| format!(" {error}");
     // Check this before opening the file: opening a pipe can block forever.
@@ -157,7 +157,7 @@ fn try_read(
     let mut file = std::fs::File::open(path).map_err(in_words)?;
     let metadata = file.metadata().map_err(in_words)?;
     let before = FileVersion::of(&metadata);
-    *stamp = Some(before);
+    *version = Some(before);
     let mut bytes = Vec::new();
     file.by_ref()
         .take(MAX_BYTES as u64 + 1)
@@ -165,7 +165,7 @@ fn try_read(
         .map_err(in_words)?;
     if FileVersion::of(&file.metadata().map_err(in_words)?) != before {
         // The version does not match the content: read again at the next look.
-        *stamp = None;
+        *version = None;
         return Err(" changed while it was read".into());
     }
     let status = json::status(&bytes).map_err(|error| error.to_string())?;
