@@ -633,9 +633,16 @@ mod tests {
                 assert!(longest < Some(1_400), "{}", protocol.info().id);
             }
         }
-        // The second request of Teeworlds is for servers of 0.7 only.
+    }
+
+    #[test]
+    fn teeworlds_asks_for_a_token_of_0_7_after_the_extended_request() {
         let rounds = first_requests(registry::find("teeworlds").unwrap(), &[1]);
-        assert_eq!(rounds[0].len(), 2);
+        let [extended, token] = &rounds[0][..] else {
+            panic!("{} requests", rounds[0].len());
+        };
+        assert!(extended.starts_with(b"xe") && extended[6..].starts_with(b"\xFF\xFF\xFF\xFFgie3"));
+        assert!(token.starts_with(b"\x04\0\0\xFF\xFF\xFF\xFF\x05"));
     }
 
     #[test]

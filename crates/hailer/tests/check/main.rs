@@ -1,10 +1,7 @@
 //! Conformance tests, against our own responders and against faulty servers in memory.
 
-#[path = "check/altered.rs"]
 mod altered;
-#[path = "check/clients.rs"]
 mod clients;
-#[path = "check/faulty.rs"]
 mod faulty;
 
 use hailer::check::{
