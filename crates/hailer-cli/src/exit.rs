@@ -55,11 +55,16 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
         Err(error) => {
             // A configuration file may have several mistakes, one per line.
             for line in without_numbers(&words(&error)).lines() {
-                stderr!("\x1b[1;31merror:\x1b[0m {line}");
+                print_error(line);
             }
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }
+}
+
+/// Prints one error to the standard error stream.
+pub(crate) fn print_error(error: impl std::fmt::Display) {
+    stderr!("\x1b[1;31merror:\x1b[0m {error}");
 }
 
 /// Joins an error and its causes. Skips a cause that the previous message already ends with.

@@ -1,10 +1,10 @@
 //! `hailer query`: requests the status of servers.
 
 use crate::args::Query;
-use crate::exit::{Exit, as_known, usage};
+use crate::exit::{Exit, as_known, print_error, usage};
 #[cfg(feature = "top")]
 use crate::print::icon;
-use crate::print::{datagram, json, stderr, table, view};
+use crate::print::{datagram, json, table, view};
 use anyhow::Context;
 use futures_util::{StreamExt, stream};
 use hailer::client::Answers;
@@ -48,7 +48,7 @@ async fn query(
             Ok(target) => targets.push((text, target)),
             Err(problem) => {
                 *exit = Exit::Partial;
-                stderr!("\x1b[1;31merror:\x1b[0m {problem}");
+                print_error(problem);
             }
         }
     }
@@ -101,7 +101,7 @@ async fn query(
 /// Writes the icon of a server to a file. Returns whether the server has one.
 fn save_icon(file: &Path, answers: &Answers) -> anyhow::Result<bool> {
     let Some(icon) = &answers.best().status.icon else {
-        stderr!("\x1b[1;31merror:\x1b[0m the server sends no icon; nothing was written");
+        print_error("the server sends no icon; nothing was written");
         return Ok(false);
     };
     std::fs::write(file, icon.to_png())

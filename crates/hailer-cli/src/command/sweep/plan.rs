@@ -8,7 +8,7 @@ use super::encoder::Encoder;
 use super::files::append_suffix;
 use crate::args::{self, Format, Sweep};
 use crate::command;
-use crate::exit::{Usage, usage};
+use crate::exit::{Usage, print_error, usage};
 use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
 #[cfg(feature = "parquet")]
@@ -424,7 +424,7 @@ impl Targets {
             usage!("{}", failed.join("\n"));
         }
         for error in &failed {
-            stderr!("\x1b[1;31merror:\x1b[0m {error}; its servers are missing");
+            print_error(format_args!("{error}; its servers are missing"));
         }
         if targets.is_empty() {
             usage!(
