@@ -78,8 +78,8 @@ comments start with #. Without a game or protocol, a target is queried in minecr
 onequery. --targets also accepts master servers: dpmaster://HOST/GAME, quake2-master://HOST,
 quakeworld-master://HOST, doom3-master://HOST/VERSION, teeworlds-master://HOST, valve-master://HOST,
 and lists over HTTP: teeworlds+https://HOST/PATH, also for fivem, luanti, beammp and vintage-story.
-Each target is queried once, in random order, with a rate limit for each network. Servers
-of a game are queried at its query port; if a target has another port, that one is tried first.
+Each target is queried once, in random order, with a rate limit for each network. Servers of a game
+are queried at its query port; if a target has another port, that one is tried first.
 
 Sweep only networks that you are allowed to query. Operators may mistake a sweep for an attack: ask
 before you sweep their networks, keep the default rate unless they agree to more, and list those

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 pub(super) const CHECK: &str = "\
 The protocol must be named, in the TARGET or by --protocol. Only the named server gets datagrams, at
-most one each 100 ms to 1.5 s, depending on the protocol. None is known to crash servers or to get
-the sender blocked; `hailer check --list` and the first lines of the output name what is left out.
-Check only servers that you are allowed to test.
+most one every 100 ms to 1.5 s, depending on the protocol. No request is known to crash servers or
+to get the sender blocked; `hailer check --list` and the first lines of the output name the
+requirements that are left out. Check only servers that you are allowed to test.
 
 The exit code is 0 if no requirement of the severity of --fail-on failed, else 1.
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 pub(super) const JOIN: &str = "\
 Lines that are typed or piped in are sent as chat messages, one per second; /quit or Ctrl-C leaves.
-The end of the input does not. Characters that the game's font lacks are sent as question marks.
+The end of the input does not end the game. Characters that the game's font lacks are sent as
+question marks.
 
 Servers do not report their version. A server with another version than --build refuses the
 connection, and the error suggests a build. Only servers that do not check accounts can be joined.
@@ -185,7 +186,7 @@ pub(crate) struct Join {
     /// Name of the player, 1 to 16 characters
     #[arg(long, short, default_value = "Hailer", value_parser = player, value_name = "NAME")]
     pub(crate) name: String,
-    /// Leave at this time after joining
+    /// Leave this long after joining
     #[arg(long, value_parser = values::duration, value_name = "TIME")]
     pub(crate) r#for: Option<Duration>,
     /// Text to send in chat after joining; may be given several times. /walk X Z, /look YAW PITCH, /follow NAME and

@@ -35,7 +35,7 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct Monitor {
-    /// Servers to monitor, as HOST, GAME://HOST or PROTOCOL://HOST; without both, the protocol is detected at the start
+    /// Servers to monitor, as GAME://HOST, PROTOCOL://HOST or HOST, whose protocol is detected at the start
     #[arg(value_hint = ValueHint::Hostname, conflicts_with = "config")]
     pub(crate) target: Vec<String>,
     /// Read the servers and options from a TOML file
