@@ -21,12 +21,13 @@ const MAX_SOCKETS: usize = 1024;
 /// An inherited socket is not a UDP socket. The error names the line of the unit.
 pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>> {
     // The crate accepts a missing process id. The variables may then be meant for a parent process.
-    let for_us = std::env::var("LISTEN_PID").is_ok_and(|pid| pid.parse() == Ok(std::process::id()));
+    let is_for_us =
+        std::env::var("LISTEN_PID").is_ok_and(|pid| pid.parse() == Ok(std::process::id()));
     let count: usize = std::env::var("LISTEN_FDS")
         .ok()
         .and_then(|count| count.parse().ok())
         .unwrap_or(0);
-    if !for_us || count == 0 {
+    if !is_for_us || count == 0 {
         return Ok(Vec::new());
     }
     if count > MAX_SOCKETS {

@@ -359,7 +359,7 @@ impl SessionRecorder {
         passed: &ForwardedPacket,
     ) -> io::Result<()> {
         if self.recorder.is_none() {
-            if !passed.is_sure && self.held.len() < MAX_HELD {
+            if !passed.is_build_certain && self.held.len() < MAX_HELD {
                 self.held.push((at, passed.direction, passed.bytes.clone()));
                 return Ok(());
             }

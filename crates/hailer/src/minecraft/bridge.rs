@@ -21,8 +21,8 @@ use std::sync::Arc;
 
 /// Server id of servers that do not check accounts.
 const NO_CHECK: &str = "-";
-/// Length of a verify token, in bytes.
-const TOKEN: usize = 4;
+/// Length of a verify token.
+const TOKEN_BYTES: usize = 4;
 
 /// A forwarded packet.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub struct ForwardedPacket {
     /// Build in which it was decoded.
     pub build: Build,
     /// Whether the build is certain. For protocols 29 and 30 it is not before the login request.
-    pub is_sure: bool,
+    pub is_build_certain: bool,
     /// Decoded packet, as received.
     pub packet: Packet,
     /// Bytes of the packet as received, decrypted.
@@ -111,9 +111,9 @@ pub struct Bridge {
     key: Arc<KeyPair>,
     preferred: Option<Build>,
     is_announced: bool,
-    is_sure: bool,
+    is_build_certain: bool,
     /// Verify token sent to the client.
-    token: [u8; TOKEN],
+    token: [u8; TOKEN_BYTES],
     /// Key request of the server.
     request: Option<EncryptionRequest>,
     secrets: Option<SessionSecrets>,
@@ -134,8 +134,8 @@ impl Bridge {
             key,
             preferred,
             is_announced: false,
-            is_sure: false,
-            token: [0; TOKEN],
+            is_build_certain: false,
+            token: [0; TOKEN_BYTES],
             request: None,
             secrets: None,
             fault: None,
@@ -168,7 +168,7 @@ impl Bridge {
         }
     }
 
-    /// Returns the number of received bytes that are not a complete packet.
+    /// Returns the received bytes that are not a complete packet.
     pub fn unread(&self, direction: PacketDirection) -> &[u8] {
         match direction {
             PacketDirection::ToServer => self.near.unread(),
@@ -224,7 +224,7 @@ impl Bridge {
         if let Some(fault) = self.fault.take() {
             return Err(fault);
         }
-        if self.is_over() || !self.listen()? {
+        if self.is_over() || !self.detect_build()? {
             return Ok(None);
         }
         if let Some(packet) = self
@@ -236,7 +236,7 @@ impl Bridge {
             self.pass_to_server(&passed, random)?;
             return Ok(Some(ForwardedPacket {
                 build: self.build(),
-                is_sure: self.is_sure,
+                is_build_certain: self.is_build_certain,
                 ..passed
             }));
         }
@@ -253,7 +253,7 @@ impl Bridge {
     }
 
     /// Detects the build from the client's first bytes. Returns `false` if there are too few.
-    fn listen(&mut self) -> Result<bool, BridgeError> {
+    fn detect_build(&mut self) -> Result<bool, BridgeError> {
         if self.is_announced {
             return Ok(true);
         }
@@ -269,7 +269,7 @@ impl Bridge {
                     return Err(BridgeError::Protocol(number));
                 };
                 self.set_build(build);
-                self.is_sure = announced != ClientHello::Old;
+                self.is_build_certain = announced != ClientHello::Old;
                 self.is_announced = true;
             }
         }
@@ -292,7 +292,7 @@ impl Bridge {
         ForwardedPacket {
             direction,
             build: from.build(),
-            is_sure: self.is_sure,
+            is_build_certain: self.is_build_certain,
             packet,
             bytes,
             offset,
@@ -333,7 +333,7 @@ impl Bridge {
                 {
                     self.set_build(build);
                 }
-                self.is_sure = true;
+                self.is_build_certain = true;
             }
             _ => {}
         }
@@ -395,7 +395,7 @@ impl Bridge {
         let has_token = self.build() >= Build::W25a;
         let near = self.key.decrypt(&response.secret, kind.secret_len());
         let token = if has_token {
-            self.key.decrypt(&response.token, TOKEN)
+            self.key.decrypt(&response.token, TOKEN_BYTES)
         } else {
             Some(self.token.to_vec())
         };

@@ -21,12 +21,12 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-/// Size of a connection's read buffer, in bytes. Clients send little.
-const READ: usize = 2 << 10;
+/// Size of a connection's read buffer. Clients send little.
+const READ_BYTES: usize = 2 << 10;
 /// Maximum number of bytes per write.
-const PIECE: usize = 16 << 10;
+const MAX_WRITE_BYTES: usize = 16 << 10;
 /// Time limit for a kicked client to read the reason.
-const GOODBYE: Duration = Duration::from_secs(2);
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of unread events. More are dropped.
 const MAX_EVENTS: usize = 256;
 
@@ -44,7 +44,7 @@ pub enum GameServerError {
         error: io::Error,
     },
     /// Creating the RSA key failed.
-    #[error("cannot make a key: {0}")]
+    #[error("cannot create the RSA key: {0}")]
     Key(#[from] KeyError),
 }
 
@@ -159,7 +159,7 @@ impl GameServer {
         self.events.take()
     }
 
-    /// Serves until `stop` completes, then kicks all players with a reason.
+    /// Serves until the future `until` completes, then kicks all players with a reason.
     pub async fn run(self, until: impl Future<Output = ()>) {
         let mut connections = JoinSet::new();
         let mut clock = interval(TICK);
@@ -187,7 +187,7 @@ impl GameServer {
             state.server.close("Server closed");
             self.shared.pass_on(&mut state);
         }
-        let _ = timeout(GOODBYE, async {
+        let _ = timeout(GOODBYE_TIMEOUT, async {
             while connections.join_next().await.is_some() {}
         })
         .await;
@@ -246,7 +246,7 @@ impl Connection {
     async fn carry(self, mut socket: TcpStream) {
         // Packets are small and urgent.
         let _ = socket.set_nodelay(true);
-        let mut incoming = vec![0; READ];
+        let mut incoming = vec![0; READ_BYTES];
         let mut outgoing: Vec<u8> = Vec::new();
         let (mut reader, mut writer) = socket.split();
         let mut over = false;
@@ -267,21 +267,21 @@ impl Connection {
                     _ => return,
                 },
                 () = self.bell.notified() => over = over || self.shared.state().server.is_over(self.id),
-                () = sleep(GOODBYE), if over => return,
+                () = sleep(GOODBYE_TIMEOUT), if over => return,
             }
         }
         // Closing with unread bytes would reset the connection and discard the reason. So wait for
         // the client to close, for a limited time.
         let _ = writer.shutdown().await;
         let rest = async { while let Ok(1..) = reader.read(&mut incoming).await {} };
-        let _ = timeout(GOODBYE, rest).await;
+        let _ = timeout(GOODBYE_TIMEOUT, rest).await;
     }
 
     /// Copies the next bytes to send. Returns whether the connection is over.
     fn take(&self, outgoing: &mut Vec<u8>) -> bool {
         let mut state = self.shared.state();
         let all = state.server.outgoing(self.id);
-        outgoing.extend_from_slice(&all[..all.len().min(PIECE)]);
+        outgoing.extend_from_slice(&all[..all.len().min(MAX_WRITE_BYTES)]);
         let end = state.server.is_over(self.id);
         state.server.sent(self.id, outgoing.len());
         end

@@ -8,30 +8,32 @@ type Count = (&'static str, fn(&mut Counts) -> &mut u64);
 
 /// All counts with their names in JSON.
 pub(super) const COUNTS: [Count; 20] = [
-    ("probes", |tally| &mut tally.probes),
-    ("port_retries", |tally| &mut tally.port_retries),
-    ("answered", |tally| &mut tally.answered),
-    ("timed_out", |tally| &mut tally.timed_out),
-    ("port_closed", |tally| &mut tally.port_closed),
-    ("unreachable", |tally| &mut tally.unreachable),
-    ("invalid", |tally| &mut tally.invalid),
-    ("unresolved", |tally| &mut tally.unresolved),
-    ("datagrams_sent", |tally| &mut tally.datagrams_sent),
-    ("bytes_sent", |tally| &mut tally.bytes_sent),
-    ("datagrams_received", |tally| &mut tally.datagrams_received),
-    ("bytes_received", |tally| &mut tally.bytes_received),
-    ("datagrams_resent", |tally| &mut tally.datagrams_resent),
-    ("resent_in_vain", |tally| &mut tally.resent_in_vain),
-    ("resent_after_overflow", |tally| {
-        &mut tally.resent_after_overflow
+    ("probes", |counts| &mut counts.probes),
+    ("port_retries", |counts| &mut counts.port_retries),
+    ("answered", |counts| &mut counts.answered),
+    ("timed_out", |counts| &mut counts.timed_out),
+    ("port_closed", |counts| &mut counts.port_closed),
+    ("unreachable", |counts| &mut counts.unreachable),
+    ("invalid", |counts| &mut counts.invalid),
+    ("unresolved", |counts| &mut counts.unresolved),
+    ("datagrams_sent", |counts| &mut counts.datagrams_sent),
+    ("bytes_sent", |counts| &mut counts.bytes_sent),
+    ("datagrams_received", |counts| {
+        &mut counts.datagrams_received
     }),
-    ("stray_datagrams", |tally| &mut tally.stray_datagrams),
-    ("duplicate_datagrams", |tally| {
-        &mut tally.duplicate_datagrams
+    ("bytes_received", |counts| &mut counts.bytes_received),
+    ("datagrams_resent", |counts| &mut counts.datagrams_resent),
+    ("resent_in_vain", |counts| &mut counts.resent_in_vain),
+    ("resent_after_overflow", |counts| {
+        &mut counts.resent_after_overflow
     }),
-    ("forged_refusals", |tally| &mut tally.forged_refusals),
-    ("dropped_datagrams", |tally| &mut tally.dropped_datagrams),
-    ("memory_limited", |tally| &mut tally.memory_limited),
+    ("stray_datagrams", |counts| &mut counts.stray_datagrams),
+    ("duplicate_datagrams", |counts| {
+        &mut counts.duplicate_datagrams
+    }),
+    ("forged_refusals", |counts| &mut counts.forged_refusals),
+    ("dropped_datagrams", |counts| &mut counts.dropped_datagrams),
+    ("memory_limited", |counts| &mut counts.memory_limited),
 ];
 
 /// Adds the counts of earlier runs and of this one.
