@@ -365,7 +365,7 @@ impl<'a> Key<'a> {
     }
 }
 
-/// Parses a stat reply of any server. `asked_full` is the kind that was requested, if known; the
+/// Parses a stat reply of any server. `is_full_asked` is the kind that was requested, if known; the
 /// content decides (spec/minecraft-query.md#6.2).
 ///
 /// # Errors
@@ -373,7 +373,7 @@ impl<'a> Key<'a> {
 /// Names the field that cannot be read, with its offset.
 pub fn parse_stat<'a>(
     bytes: &'a [u8],
-    asked_full: Option<bool>,
+    is_full_asked: Option<bool>,
     notes: &mut Notes,
 ) -> Result<Stat<'a>, Error> {
     let mut r = Reader::new(bytes, notes);
@@ -381,13 +381,13 @@ pub fn parse_stat<'a>(
         return Err(Error::bad("type", 0, "0 (stat)"));
     }
     SessionId::read(&mut r)?;
-    if is_full(r.rest(), asked_full) {
-        if asked_full == Some(false) {
+    if is_full(r.rest(), is_full_asked) {
+        if is_full_asked == Some(false) {
             r.notes().deviation(&FULL_FOR_BASIC, 0);
         }
         return parse_full(&mut r).map(Stat::Full);
     }
-    if asked_full == Some(true) {
+    if is_full_asked == Some(true) {
         // A reply with an unknown start reads as a basic stat only by chance. If it does not,
         // report the error as for a full stat.
         let Some(layout) = basic_layout(bytes) else {
@@ -400,7 +400,7 @@ pub fn parse_stat<'a>(
     parse_basic(&mut r, layout).map(Stat::Basic)
 }
 
-fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
+fn is_full(rest: &[u8], is_full_asked: Option<bool>) -> bool {
     // No basic stat has the MOTD "splitnum". MiNET sends it with different bytes and keys after it.
     if rest.starts_with(SPLITNUM) || rest.starts_with(GEYSER_START) {
         return true;
@@ -412,7 +412,7 @@ fn is_full(rest: &[u8], asked_full: Option<bool>) -> bool {
         .split(|&byte| byte == 0)
         .next()
         .is_some_and(Key::is_known);
-    let odd_start_allowed = asked_full == Some(true) || start.iter().all(|&byte| byte == 0);
+    let odd_start_allowed = is_full_asked == Some(true) || start.iter().all(|&byte| byte == 0);
     key_follows && odd_start_allowed
 }
 
@@ -991,11 +991,11 @@ pub(super) fn explain(
             explained("handshake reply", Direction::Reply, false, error)
         }
         _ => {
-            let asked_full = match asked {
+            let is_full_asked = match asked {
                 Some(Request::Stat { is_full, .. }) => Some(is_full),
                 _ => None,
             };
-            let stat = parse_stat(bytes, asked_full, notes);
+            let stat = parse_stat(bytes, is_full_asked, notes);
             let start = bytes.get(REPLY_HEADER..).unwrap_or_default();
             let full = start.starts_with(PAIRS_START) || start.starts_with(GEYSER_START);
             let message = match &stat {

@@ -40,7 +40,7 @@ pub struct SampExchange {
     /// Status of the information.
     status: Option<Box<Status>>,
     /// Whether the list came without details because there was no reply with them.
-    lacks_details: bool,
+    is_without_details: bool,
     has_list: bool,
     notes: Notes,
 }
@@ -75,7 +75,7 @@ impl SampExchange {
             queue: Vec::new(),
             waiting: Vec::new(),
             status: None,
-            lacks_details: false,
+            is_without_details: false,
             has_list: false,
             notes: Notes::default(),
         }
@@ -135,7 +135,7 @@ impl SampExchange {
         let has = |kind: Kind| self.waiting.contains(&kind);
         if has(Kind::Details) && !has(Kind::Players) {
             self.waiting.push(Kind::Players);
-            self.lacks_details = true;
+            self.is_without_details = true;
         }
         self.queue = self.waiting.iter().rev().copied().collect();
         self.send_next(out)
@@ -156,7 +156,7 @@ impl SampExchange {
                 self.notes.deviation(deviation, 0);
             }
         }
-        if self.lacks_details && self.has_list {
+        if self.is_without_details && self.has_list {
             self.notes.deviation(&NO_DETAILS, 0);
         }
         status.deviations = self.notes.met().collect();
@@ -260,7 +260,7 @@ impl SampExchange {
         let is_list = |kind: &Kind| matches!(kind, Kind::Players | Kind::Details);
         self.waiting.retain(|kind| !is_list(kind));
         if list.iter().any(|entry| entry.ping.is_some()) {
-            self.lacks_details = false;
+            self.is_without_details = false;
         }
         self.has_list = true;
         if let Some(status) = &mut self.status {

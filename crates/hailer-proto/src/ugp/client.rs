@@ -85,9 +85,9 @@ impl Fields {
 pub struct UgpExchange {
     stage: Stage,
     /// Whether players were requested, so that a reply with a list may still arrive.
-    players: bool,
+    has_players: bool,
     /// Whether to request rules after the players.
-    rules: bool,
+    has_rules: bool,
     /// Requested fields. After the first timeout or unreadable reply, only undisputed fields.
     fields: Fields,
     /// Timeouts in this stage.
@@ -135,8 +135,8 @@ impl UgpExchange {
         let players = stage == Stage::Players;
         Self {
             stage,
-            players,
-            rules: ask.has_rules,
+            has_players: players,
+            has_rules: ask.has_rules,
             fields: ALL,
             silent: 0,
             first: None,
@@ -229,7 +229,7 @@ impl UgpExchange {
             Stage::Server if ALL.server_only().covers(&given) => {
                 ParsedReply::new(given, notes).done(None)
             }
-            Stage::Players if ALL.with_players().covers(&given) && !self.rules => {
+            Stage::Players if ALL.with_players().covers(&given) && !self.has_rules => {
                 ParsedReply::new(given, notes).done(None)
             }
             Stage::Players if ALL.with_players().covers(&given) => {
@@ -246,12 +246,12 @@ impl UgpExchange {
         let answers = ALL.with_rules().covers(&given);
         match self.first.take() {
             // The reply with players arrived late, after the rules were requested.
-            None if self.players && ALL.with_players().covers(&given) => {
+            None if self.has_players && ALL.with_players().covers(&given) => {
                 self.first = Some(ParsedReply::new(given, notes));
                 Step::Wait
             }
             None if answers => {
-                ParsedReply::new(given, notes).done(self.players.then_some("players"))
+                ParsedReply::new(given, notes).done(self.has_players.then_some("players"))
             }
             Some(mut first) if answers && given.sections != first.sections => {
                 first.status.rules = given.rules.unwrap_or_default();
@@ -287,7 +287,7 @@ impl Exchange for UgpExchange {
     }
 
     fn stage(&self) -> usize {
-        usize::from(self.stage == Stage::Rules && self.players)
+        usize::from(self.stage == Stage::Rules && self.has_players)
     }
 }
 
@@ -300,7 +300,7 @@ impl ParsedReply {
             .push(Extra::new("game-id", i64::from(given.game)));
         status.extra.extend(
             server
-                .password
+                .has_password
                 .map(|password| Extra::new("password", password)),
         );
         status

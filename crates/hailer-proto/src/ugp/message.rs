@@ -201,7 +201,7 @@ pub struct Server<'a> {
     /// Game, as the server reports it.
     pub game: Option<WireText<'a>>,
     /// Whether a password is required. This field and the next two are assumed (spec/ugp.md#9.2).
-    pub password: Option<bool>,
+    pub has_password: Option<bool>,
     /// Version of the server.
     pub version: Option<WireText<'a>>,
     /// Operating system of the server.
@@ -343,7 +343,7 @@ impl<'a> Server<'a> {
         let is = |bit| state.is_some_and(|state| state & bit != 0);
         Ok(Self {
             game,
-            password: state.map(|_| is(server_extra::PASSWORD)),
+            has_password: state.map(|_| is(server_extra::PASSWORD)),
             version: is(server_extra::VERSION)
                 .then(|| text(r, utf8, "version"))
                 .transpose()?,
@@ -895,7 +895,7 @@ mod tests {
             let text = |flag, text| present(flag).then(|| text_of(text));
             let expected = Server {
                 game: text(server::GAME, "G"),
-                password: present(server::EXTRA).then_some(true),
+                has_password: present(server::EXTRA).then_some(true),
                 version: text(server::EXTRA, "V"),
                 os: text(server::EXTRA, "O"),
                 name: text(server::NAME, "N"),
@@ -909,7 +909,7 @@ mod tests {
         let (answer, _) = given(&query(1, b"\x06\x00\x02N\0"));
         let server = answer.server.unwrap();
         assert_eq!(
-            (server.password, server.version, server.os),
+            (server.has_password, server.version, server.os),
             (Some(false), None, None)
         );
     }
