@@ -32,8 +32,6 @@ pub(crate) enum Note {
     To(IpAddr),
     /// When it was received, as the time since the start of 1970.
     Received(Duration),
-    /// Datagrams lost since the socket was created; wraps around.
-    Overflows(u32),
     /// The datagram was sent from this socket and refused, by ICMP, with this error.
     Refused { errno: i32 },
 }
@@ -177,9 +175,6 @@ fn note(level: c_int, kind: c_int, data: &[u8]) -> Option<Note> {
                 u64::try_from(seconds).ok()?,
                 nanos,
             )))
-        }
-        (libc::SOL_SOCKET, libc::SO_RXQ_OVFL) => {
-            Some(Note::Overflows(u32::from_ne_bytes(at(data, 0)?)))
         }
         // `sock_extended_err`: the error and its origin. The system call itself reports local
         // errors.

@@ -262,8 +262,8 @@ impl Socket {
         system!(self, system => system.refusals(receive))
     }
 
-    /// Returns the number of datagrams lost because the receive queue was full. The system reports
-    /// it with later datagrams.
+    /// Returns the number of datagrams lost because the receive queue was full. On Linux, this is a
+    /// system call.
     pub fn overflows(&self) -> u64 {
         system!(self, system => system.overflows())
     }

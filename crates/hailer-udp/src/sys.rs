@@ -1,4 +1,4 @@
-//! The two system calls for batches, and all the `unsafe` code of the workspace.
+//! The two system calls for batches, a socket option, and all the `unsafe` code of the workspace.
 //!
 //! `nix` has safe wrappers of both calls, but they allocate their headers for each call, and have
 //! one source address for all datagrams of a call. `benches/batch.rs` shows the cost: a fifth of a
@@ -9,7 +9,7 @@
 
 use crate::BATCH;
 use crate::envelope::Envelope;
-use libc::{c_int, c_uint, iovec, mmsghdr};
+use libc::{c_int, c_uint, iovec, mmsghdr, socklen_t};
 use std::io;
 use std::mem::{MaybeUninit, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -125,4 +125,26 @@ fn address(message: &mut DatagramData) -> mmsghdr {
     outside.msg_iov = &raw mut message.payload;
     outside.msg_iovlen = 1;
     header
+}
+
+/// Returns how many datagrams the receive queue of a socket has lost. Wraps around.
+pub(crate) fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    const DROPS: usize = libc::SK_MEMINFO_DROPS as usize;
+    let mut values = [0_u32; DROPS + 1];
+    let mut length = size_of_val(&values) as socklen_t;
+    // SAFETY: the pointers are to local values, and the call writes at most `length` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 if length as usize == size_of_val(&values) => Ok(values[DROPS]),
+        0 => Err(io::ErrorKind::Unsupported.into()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }

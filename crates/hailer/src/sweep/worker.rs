@@ -26,8 +26,9 @@ pub(super) const BEAT: Duration = Duration::from_millis(100);
 /// to the cost of receiving, and at higher rates the queue is emptied so often that they do not
 /// matter.
 const TIMESTAMPS: f64 = 50_000.0;
-/// Time between checks for ICMP errors. Each is a system call, and such errors are rare.
-const REFUSALS: Duration = Duration::from_millis(1);
+/// Time between checks for ICMP errors and for overflows of the receive queue. Each is a system
+/// call, and both are rare.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 /// Batches received in a row before new probes start: about 20 ms of them. Limits the effect of
 /// floods.
 const MAX_RECEIVED: usize = 64;
@@ -141,7 +142,7 @@ pub(super) fn run_worker(
     engine.set_max_connections(connections.max() / thread.threads);
     let mut inbox = Inbox::new();
     let mut out = Outboxes::default();
-    let mut refusals_at = Duration::ZERO;
+    let mut check_at = Duration::ZERO;
     let mut empty_at = Duration::ZERO;
     let mut ticked_at = Duration::ZERO;
     loop {
@@ -165,9 +166,10 @@ pub(super) fn run_worker(
         }
         let events = connections.process(&mut engine, &sockets, Duration::ZERO, started, sink)?;
         let now = started.elapsed();
-        if now >= refusals_at {
-            refusals_at = now + REFUSALS;
+        if now >= check_at {
+            check_at = now + CHECK_INTERVAL;
             sockets.refusals(&mut engine, now, sink)?;
+            engine.record_drops(now, sockets.overflows());
         }
         if received.is_empty {
             empty_at = now;
@@ -407,8 +409,12 @@ impl Sockets {
             received.count += count;
             received.is_empty &= count < BATCH;
         }
-        engine.record_drops(started.elapsed(), self.all().map(Socket::overflows).sum());
         Ok(received)
+    }
+
+    /// Returns the number of datagrams that the receive queues have lost.
+    fn overflows(&self) -> u64 {
+        self.all().map(Socket::overflows).sum()
     }
 
     fn refusals(
