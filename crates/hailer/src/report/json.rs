@@ -280,21 +280,6 @@ fn player(out: &mut Vec<u8>, player: &Player) {
         latency_ms,
         extra,
     } = player;
-    let has_session = score.is_some() || time_s.is_some() || team.is_some() || latency_ms.is_some();
-    // Most players of a sweep take this path.
-    if is_tame(name.raw())
-        && !name.may_have_codes()
-        && uuid.is_none()
-        && extra.is_empty()
-        && !has_session
-    {
-        let name = name.raw().as_bytes();
-        out.extend_from_slice(b"{\"name\":{\"plain\":\"");
-        out.extend_from_slice(name);
-        out.extend_from_slice(b"\",\"raw\":\"");
-        out.extend_from_slice(name);
-        return out.extend_from_slice(b"\"}}");
-    }
     out.extend_from_slice(b"{\"name\":");
     text(out, name);
     if let Some(uuid) = uuid {
