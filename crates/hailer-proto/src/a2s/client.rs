@@ -473,23 +473,37 @@ impl A2sExchange {
         if players.list.is_empty() && players.count == u8::MAX {
             return;
         }
+        // Checking the encoding of all names together is faster than of each.
+        let names: Vec<&[u8]> = players.list.iter().map(|player| player.name).collect();
+        let names = names.concat();
+        let names = core::str::from_utf8(&names).unwrap_or_default();
+        let mut name_end = 0;
         let mut ship = players.ship.iter();
-        let list = players.list.iter().map(|player| {
-            let time = Some(player.time_s).filter(|time| time.is_finite());
-            let mut listed = Player {
-                score: Some(player.score.into()),
-                time_s: time,
-                ..Player::named(text(player.name))
-            };
-            if let Some((deaths, money)) = ship.next() {
-                listed.extra = alloc::vec![
+        let mut list = Vec::with_capacity(players.list.len());
+        for player in &players.list {
+            let name_start = name_end;
+            name_end += player.name.len();
+            let extra = match ship.next() {
+                Some((deaths, money)) => alloc::vec![
                     Extra::new("deaths", i64::from(*deaths)),
                     Extra::new("money", i64::from(*money)),
-                ];
-            }
-            listed
-        });
-        self.players = Some(list.collect());
+                ],
+                None => Vec::new(),
+            };
+            list.push(Player {
+                name: match names.get(name_start..name_end) {
+                    Some(name) => Text::unformatted(name),
+                    None => text(player.name),
+                },
+                score: Some(player.score.into()),
+                time_s: Some(player.time_s).filter(|time| time.is_finite()),
+                uuid: None,
+                team: None,
+                latency_ms: None,
+                extra,
+            });
+        }
+        self.players = Some(list);
     }
 
     /// Binary rules that do not parse stay plain rules.
