@@ -89,10 +89,43 @@ impl Codes {
     }
 }
 
-/// Keys of a row that hold the name of a player.
-const NAMES: [&[u8]; 3] = [b"player", b"playername", b"name"];
-/// Keys of a row that hold the score, by priority.
-const SCORES: [&[u8]; 3] = [b"score", b"frags", b"kills"];
+/// What a field of a player's row holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PlayerField {
+    /// The name, with its rank: a row may have several, of which the lowest rank counts.
+    Name(u8),
+    /// The score, with its rank.
+    Score(u8),
+    Team,
+    Ping,
+    Other,
+}
+
+impl PlayerField {
+    fn of(field: &[u8]) -> Self {
+        // By length, because this runs for each field of each player.
+        let known: &[(&[u8], Self)] = match field.len() {
+            4 => &[
+                (b"name", Self::Name(2)),
+                (b"team", Self::Team),
+                (b"ping", Self::Ping),
+            ],
+            5 => &[
+                (b"score", Self::Score(0)),
+                (b"frags", Self::Score(1)),
+                (b"kills", Self::Score(2)),
+            ],
+            6 => &[(b"player", Self::Name(0))],
+            10 => &[(b"playername", Self::Name(1))],
+            _ => &[],
+        };
+        let found = known
+            .iter()
+            .find(|(name, _)| field.eq_ignore_ascii_case(name));
+        found.map_or(Self::Other, |(_, kind)| *kind)
+    }
+}
+
 /// Keys of a row that hold the name of a team.
 const TEAM_NAMES: [&[u8]; 2] = [b"teamname", b"team"];
 /// Team of players without a team in Unreal Tournament.
@@ -124,13 +157,16 @@ pub(crate) fn first_team(game: Option<&str>) -> u32 {
 
 /// Returns whether a field of a row is the name of a player.
 pub(crate) fn is_name_field(field: &[u8]) -> bool {
-    is_any(field, &NAMES)
+    matches!(PlayerField::of(field), PlayerField::Name(_))
 }
 
 /// Returns whether a field has one of these names. Case does not matter.
+#[inline]
 pub(crate) fn is_any(field: &[u8], names: &[&[u8]]) -> bool {
     // Most servers use the usual case, which is faster to compare.
-    let is = |name: &&[u8]| *name == field || name.eq_ignore_ascii_case(field);
+    let is = |name: &&[u8]| {
+        name.len() == field.len() && (*name == field || name.eq_ignore_ascii_case(field))
+    };
     names.iter().any(is)
 }
 
@@ -302,8 +338,7 @@ impl<'a> Reply<'a> {
     fn player_list(&self, first_team: u32, teams: &[(u32, Value)], codes: Codes) -> Vec<Player> {
         let rows = self.players.iter().enumerate();
         rows.map(|(position, (&row, fields))| {
-            let mut player = player(fields, first_team, teams);
-            player.name = codes.apply(name(fields).unwrap_or_default());
+            let mut player = player(fields, first_team, teams, codes);
             if self.has_slots && position as u64 != u64::from(row) {
                 player.extra.insert(
                     0,
@@ -407,33 +442,43 @@ fn is_canonical(number: i64, value: &[u8]) -> bool {
 }
 
 fn name<'a>(fields: &Fields<'a>) -> Option<&'a [u8]> {
-    let named = |name: &&[u8]| fields.iter().find(|(field, _)| is_any(field, &[name]));
-    NAMES.iter().find_map(named).map(|(_, value)| *value)
+    let rank = |field| match PlayerField::of(field) {
+        PlayerField::Name(rank) => Some(rank),
+        _ => None,
+    };
+    let names = fields
+        .iter()
+        .filter_map(|&(field, value)| Some((rank(field)?, value)));
+    names.min_by_key(|(rank, _)| *rank).map(|(_, name)| name)
 }
 
-fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)]) -> Player {
-    let mut player = Player::default();
+fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)], codes: Codes) -> Player {
+    let mut player = Player::named(codes.apply(name(fields).unwrap_or_default()));
     let integer = |value: &[u8]| decimal(value.trim_ascii());
-    let score = SCORES.iter().find_map(|score| {
-        let is_score =
-            |(field, value): &&(&[u8], &[u8])| is_any(field, &[score]) && integer(value).is_some();
-        fields.iter().find(is_score).map(|(field, _)| *field)
-    });
+    let mut score: Option<(u8, usize)> = None;
+    for (place, (field, value)) in fields.iter().enumerate() {
+        if let PlayerField::Score(rank) = PlayerField::of(field)
+            && score.is_none_or(|(best, _)| rank < best)
+            && let Some(number) = integer(value)
+        {
+            score = Some((rank, place));
+            player.score = Some(number);
+        }
+    }
+    let score = score.map(|(_, place)| place);
     let mut others = Vec::new();
-    for &(field, value) in fields {
-        if is_name_field(field) || is_blank(value) {
+    for (place, &(field, value)) in fields.iter().enumerate() {
+        let kind = PlayerField::of(field);
+        if matches!(kind, PlayerField::Name(_)) || is_blank(value) || score == Some(place) {
             continue;
         }
-        if Some(field) == score {
-            player.score = integer(value);
-            continue;
-        }
-        if is_any(field, &[b"team"]) {
+        if kind == PlayerField::Team {
             player.team = team(&by_content(value).0, first_team, teams);
             continue;
         }
-        let ping = integer(value).filter(|_| is_any(field, &[b"ping"]));
-        if let Some(ping) = ping.and_then(|ping| ping.try_into().ok()) {
+        if kind == PlayerField::Ping
+            && let Some(ping) = integer(value).and_then(|ping| ping.try_into().ok())
+        {
             player.latency_ms = Some(ping);
             continue;
         }
