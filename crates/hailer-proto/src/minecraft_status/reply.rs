@@ -482,7 +482,17 @@ fn is_player_name(name: &str) -> bool {
     /// 16 characters, and a prefix.
     const MAX_CHARACTERS: usize = 20;
     // Almost all names, without a look at the characters.
-    let is_usual = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    #[expect(clippy::indexing_slicing, reason = "runs in the compiler")]
+    static USUAL: [bool; 256] = {
+        let mut usual = [false; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            usual[byte] = (byte as u8).is_ascii_alphanumeric() || byte as u8 == b'_';
+            byte += 1;
+        }
+        usual
+    };
+    let is_usual = |byte: u8| USUAL.get(usize::from(byte)) == Some(&true);
     if (1..=MAX_CHARACTERS).contains(&name.len()) && name.bytes().all(is_usual) {
         return true;
     }
