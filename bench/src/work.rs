@@ -65,7 +65,15 @@ fn paths() -> impl Iterator<Item = Path> {
     let answers = CASES.iter().map(Path::Answer);
     let sweeps = registry::datagram_responders()
         .flat_map(|protocol| [Path::Sweep(protocol), Path::Exchange(protocol)]);
-    let lines = [Game::Minecraft, Game::A2sInfo, Game::A2sPlayers, Game::Slp].map(Path::Line);
+    let lines = [
+        Game::Minecraft,
+        Game::A2sInfo,
+        Game::A2sPlayers,
+        Game::Qr2,
+        Game::Quake3,
+        Game::Slp,
+    ]
+    .map(Path::Line);
     answers.chain(sweeps).chain(lines).chain([Path::Datagram])
 }
 

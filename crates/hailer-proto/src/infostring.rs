@@ -11,7 +11,7 @@
 
 use crate::codepage::utf8_or_western;
 use crate::model::{Player, Rule, Text, is_control};
-use crate::wire::{Deviation, Error, Notes, cut, decimal, offsets};
+use crate::wire::{Deviation, Error, Notes, Utf8, cut, decimal, first_of};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -47,7 +47,8 @@ struct Pair<'a> {
 
 impl Pair<'_> {
     fn is_named(&self, key: &str) -> bool {
-        self.key.eq_ignore_ascii_case(key.as_bytes())
+        // Most servers use the usual case, which is faster to compare.
+        self.key == key.as_bytes() || self.key.eq_ignore_ascii_case(key.as_bytes())
     }
 }
 
@@ -66,6 +67,8 @@ pub struct Infostring<'a> {
     pairs: Vec<Pair<'a>>,
     /// Place of the first pair of each bucket plus 1. 0: none.
     buckets: [u16; BUCKETS],
+    /// The bytes, checked together: most texts need no further check.
+    utf8: Utf8<'a>,
 }
 
 impl<'a> Infostring<'a> {
@@ -99,6 +102,7 @@ impl<'a> Infostring<'a> {
         let mut info = Self {
             pairs: Vec::with_capacity(USUAL_PAIRS),
             buckets: [0; BUCKETS],
+            utf8: Utf8::start_of(bytes),
         };
         info.add(bytes, at, open, notes, deviations)?;
         Ok(info)
@@ -196,7 +200,9 @@ impl<'a> Infostring<'a> {
 
     /// Returns the value of a key as text, without taking it.
     pub fn text(&self, key: &str) -> Option<Cow<'a, str>> {
-        self.find(key).map(|value| utf8_or_western(value).0)
+        let value = self.find(key)?;
+        let checked = self.utf8.find(value).map(Cow::Borrowed);
+        checked.or_else(|| Some(utf8_or_western(value).0))
     }
 
     /// Returns the value of a key as a number, without taking it.
@@ -211,7 +217,7 @@ impl<'a> Infostring<'a> {
 
     /// Takes the first of these keys whose value is not empty, as text.
     pub fn take_text(&mut self, keys: &[&str]) -> Option<CompactString> {
-        self.take_filled(keys).map(decode)
+        self.take_filled(keys).map(|value| self.decode(value))
     }
 
     /// Takes the first of these keys whose value is not empty.
@@ -234,6 +240,14 @@ impl<'a> Infostring<'a> {
         let pair = self.pairs.get_mut(place)?;
         pair.is_taken = true;
         Some(pair.value)
+    }
+
+    /// Decodes a key or value like [`decode`].
+    pub fn decode(&self, bytes: &[u8]) -> CompactString {
+        match self.utf8.find(bytes) {
+            Some(text) => text.into(),
+            None => decode(bytes),
+        }
     }
 
     /// Returns the pairs that were not taken, in order.
@@ -302,14 +316,22 @@ fn pieces_except<'a>(
     separator: u8,
     open: &[Range<usize>],
 ) -> impl Iterator<Item = (Range<usize>, &'a [u8])> {
-    let mut start = 0;
-    let is_separator = |at: &usize| !open.iter().any(|range| range.contains(at));
-    let ends = offsets(separator, bytes).filter(is_separator);
-    let ends = ends.chain([bytes.len()]);
-    ends.map(move |end| {
-        let range = start..end;
-        start = end + 1;
-        (range.clone(), bytes.get(range).unwrap_or_default())
+    let mut next = Some(0);
+    core::iter::from_fn(move || {
+        let start = next?;
+        let mut from = start;
+        next = loop {
+            let rest = bytes.get(from..).unwrap_or_default();
+            let Some(length) = first_of(separator, rest) else {
+                break None;
+            };
+            from += length + 1;
+            if !open.iter().any(|range| range.contains(&(from - 1))) {
+                break Some(from);
+            }
+        };
+        let end = next.map_or(bytes.len(), |next| next - 1);
+        Some((start..end, bytes.get(start..end).unwrap_or_default()))
     })
 }
 

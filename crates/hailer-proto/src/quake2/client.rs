@@ -180,7 +180,7 @@ fn status(mut info: Infostring<'_>, players: Vec<Line<'_>>, has_players: bool) -
     let online = info.take_number(&["clients"]).unwrap_or(lines).max(lines);
     status.players.online = Some(online);
     let is_withheld = info.take_number(&["listed"]) == Some(0) && lines == 0 && online > 0;
-    status.rules = info.rules(decode);
+    status.rules = info.rules(|bytes| info.decode(bytes));
     if has_players && !is_withheld {
         let player = |line: Line<'_>| Player {
             score: line.score,

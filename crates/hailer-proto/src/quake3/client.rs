@@ -6,7 +6,7 @@ use super::message::{Kind, Line, Reply, Request};
 use crate::infostring::{Infostring, decode};
 use crate::model::{Carets, Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
-use crate::wire::Notes;
+use crate::wire::{Notes, Utf8};
 use alloc::{boxed::Box, vec::Vec};
 use compact_str::CompactString;
 
@@ -242,6 +242,7 @@ fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
         kind,
         mut info,
         players,
+        utf8,
     } = reply;
     let carets = carets(&info);
     let text = |bytes| Text::western_carets(bytes, carets);
@@ -274,10 +275,13 @@ fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
     info.take_number(&["clients"]);
     info.take_number(&["bots"]);
     let is_empty = info.take_number(&["listed"]) == Some(0) && lines == 0;
-    status.rules = info.rules(decode);
+    status.rules = info.rules(|bytes| info.decode(bytes));
     if kind == Kind::Status && has_players && !(is_empty && status.players.online != Some(0)) {
-        let players = players.into_iter().map(|line| player(&line, carets));
-        status.players.set_list(players.collect());
+        let mut list = Vec::with_capacity(players.len());
+        for line in &players {
+            list.push(player(line, utf8, carets));
+        }
+        status.players.set_list(list);
     }
     status
 }
@@ -290,26 +294,44 @@ fn dark_places_mode(info: &Infostring<'_>) -> Option<CompactString> {
     is_word.then(|| mode.into())
 }
 
-fn player(line: &Line<'_>, carets: Carets) -> Player {
+#[inline]
+fn player(line: &Line<'_>, utf8: Utf8<'_>, carets: Carets) -> Player {
+    let name = match utf8.find(line.name) {
+        Some(name) => Text::carets(name, carets),
+        None => Text::western_carets(line.name, carets),
+    };
+    let is_usual =
+        line.score_text.is_none() && line.score != Some(SPECTATOR) && line.further.is_empty();
+    Player {
+        name,
+        score: line.score,
+        latency_ms: line.ping.and_then(|ping| i32::try_from(ping).ok()),
+        team: line.team.map(|team| compact_str::format_compact!("{team}")),
+        uuid: None,
+        time_s: None,
+        extra: if is_usual {
+            Vec::new()
+        } else {
+            player_extra(line)
+        },
+    }
+}
+
+fn player_extra(line: &Line<'_>) -> Vec<Extra> {
     let text = |bytes: &[u8]| Value::from(decode(bytes));
-    let mut player = Player::named(Text::western_carets(line.name, carets));
-    player.score = line.score;
-    player.latency_ms = line.ping.and_then(|ping| i32::try_from(ping).ok());
-    player.team = line.team.map(|team| compact_str::format_compact!("{team}"));
+    let mut extra = Vec::new();
     let score_text = line
         .score_text
         .map(|word| Extra::new("score-text", text(word)));
-    player.extra.extend(score_text);
+    extra.extend(score_text);
     if line.score == Some(SPECTATOR) {
-        player.extra.push(Extra::new("spectator", true));
+        extra.push(Extra::new("spectator", true));
     }
     if !line.further.is_empty() {
         let further = line.further.iter().map(|word| text(word)).collect();
-        player
-            .extra
-            .push(Extra::new("further", Value::List(further)));
+        extra.push(Extra::new("further", Value::List(further)));
     }
-    player
+    extra
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::deviation::*;
 use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, open_values, pieces, words};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, by_content, decimal};
+use crate::wire::{Error, Notes, Reader, Utf8, by_content, decimal};
 use alloc::{format, vec::Vec};
 use core::ops::Range;
 
@@ -130,6 +130,8 @@ pub struct Reply<'a> {
     pub info: Infostring<'a>,
     /// Players of a status reply.
     pub players: Vec<Line<'a>>,
+    /// The bytes of a status, checked together: most names need no further check.
+    pub utf8: Utf8<'a>,
 }
 
 /// The player of one line: `score ping "name"`, with a team before or after the name in some games.
@@ -211,6 +213,7 @@ impl<'a> Reply<'a> {
                     kind,
                     info,
                     players,
+                    utf8: Utf8::default(),
                 })
             }
             Kind::Status => Self::status(rest, at, notes),
@@ -261,6 +264,7 @@ impl<'a> Reply<'a> {
             kind,
             info,
             players,
+            utf8: Utf8::start_of(bytes),
         })
     }
 }

@@ -23,7 +23,7 @@ pub(crate) use deviation::deviations;
 pub use notes::{Field, Notes};
 pub use reader::Reader;
 pub use text::{
-    Latin1, Utf8, by_content, decimal, filled, first_nul, hexadecimal, nuls, offsets,
+    Latin1, Utf8, by_content, decimal, filled, first_nul, first_of, hexadecimal, nuls, offsets,
     utf8_or_latin1, utf16,
 };
 pub use writer::{Writer, cut};

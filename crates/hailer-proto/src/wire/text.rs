@@ -60,7 +60,7 @@ pub fn decimal(bytes: &[u8]) -> Option<i64> {
 
 /// The start or the end of a message that is valid UTF-8, checked once, so that most texts in it
 /// need no further check.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Utf8<'a> {
     text: &'a str,
     /// `false` if the message was not checked.
@@ -134,19 +134,27 @@ impl<'a> Utf8<'a> {
 /// text is ISO-8859-1, such as an accented letter at the end of a name.
 const SHORTEST_CUT: usize = 32;
 
-/// Returns the offset of the first NUL. Most texts are short, so a few bytes are checked before a
-/// search starts.
+/// Returns the offset of the first NUL. See [`first_of`].
 #[inline]
 pub fn first_nul(bytes: &[u8]) -> Option<usize> {
+    first_of(0, bytes)
+}
+
+/// Returns the first offset of a byte. Most texts are short, so a few bytes are checked before a
+/// search starts.
+#[inline]
+pub fn first_of(byte: u8, bytes: &[u8]) -> Option<usize> {
+    const WORDS: usize = 3;
+    let all = u64::from_ne_bytes([byte; 8]);
     let (words, _) = bytes.as_chunks();
-    for (i, word) in words.iter().take(3).enumerate() {
-        let found = zeros(u64::from_le_bytes(*word));
+    for (i, word) in words.iter().take(WORDS).enumerate() {
+        let found = first_zero(u64::from_le_bytes(*word) ^ all);
         if found != 0 {
             return Some(8 * i + found.trailing_zeros() as usize / 8);
         }
     }
-    let looked_at = 8 * words.len().min(3);
-    Some(looked_at + memchr(0, bytes.get(looked_at..)?)?)
+    let looked_at = 8 * words.len().min(WORDS);
+    Some(looked_at + memchr(byte, bytes.get(looked_at..)?)?)
 }
 
 /// Returns the offset of the first byte that is one of two, with the lead of [`first_nul`] for
@@ -154,14 +162,11 @@ pub fn first_nul(bytes: &[u8]) -> Option<usize> {
 #[inline]
 pub(super) fn first_of_two(one: u8, other: u8, bytes: &[u8]) -> Option<usize> {
     const WORDS: usize = 2;
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    // Above a zero byte, the difference has wrong bits, but only the lowest one counts.
-    let zero = |word: u64| word.wrapping_sub(u64::from_ne_bytes([1; 8])) & !word;
     let [all_one, all_other] = [one, other].map(|byte| u64::from_ne_bytes([byte; 8]));
     let (words, _) = bytes.as_chunks();
     for (i, word) in words.iter().take(WORDS).enumerate() {
         let word = u64::from_le_bytes(*word);
-        let found = (zero(word ^ all_one) | zero(word ^ all_other)) & HIGH;
+        let found = first_zero(word ^ all_one) | first_zero(word ^ all_other);
         if found != 0 {
             return Some(8 * i + found.trailing_zeros() as usize / 8);
         }
@@ -203,6 +208,14 @@ pub fn offsets(byte: u8, bytes: &[u8]) -> impl Iterator<Item = usize> {
 fn zeros(word: u64) -> u64 {
     const LOW: u64 = u64::from_ne_bytes([0x7F; 8]);
     !(((word & LOW) + LOW) | word | LOW)
+}
+
+/// Like [`zeros`], in less time, but only the lowest bit is right: above a zero byte, the difference
+/// has wrong bits.
+#[inline]
+fn first_zero(word: u64) -> u64 {
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    word.wrapping_sub(u64::from_ne_bytes([1; 8])) & !word & HIGH
 }
 
 /// Decodes bytes by content; `None` if there are none.
@@ -272,6 +285,7 @@ mod tests {
                 assert!(nuls(piece).eq(memchr::memchr_iter(0, piece)), "{piece:?}");
                 assert!(offsets(0x80, piece).eq(memchr::memchr_iter(0x80, piece)));
                 assert_eq!(first_nul(piece), memchr(0, piece), "{piece:?}");
+                assert_eq!(first_of(0x80, piece), memchr(0x80, piece), "{piece:?}");
             }
         }
     }
