@@ -101,28 +101,37 @@ enum PlayerField {
     Other,
 }
 
+/// Length of the longest field that [`PlayerField::of`] knows.
+const LONGEST_FIELD: usize = 10;
+
 impl PlayerField {
+    /// Returns what a field holds. Case does not matter.
     fn of(field: &[u8]) -> Self {
-        // By length, because this runs for each field of each player.
-        let known: &[(&[u8], Self)] = match field.len() {
-            4 => &[
-                (b"name", Self::Name(2)),
-                (b"team", Self::Team),
-                (b"ping", Self::Ping),
-            ],
-            5 => &[
-                (b"score", Self::Score(0)),
-                (b"frags", Self::Score(1)),
-                (b"kills", Self::Score(2)),
-            ],
-            6 => &[(b"player", Self::Name(0))],
-            10 => &[(b"playername", Self::Name(1))],
-            _ => &[],
-        };
-        let found = known
-            .iter()
-            .find(|(name, _)| field.eq_ignore_ascii_case(name));
-        found.map_or(Self::Other, |(_, kind)| *kind)
+        let usual = Self::of_lower_case(field);
+        let has_upper_case = || field.iter().any(u8::is_ascii_uppercase);
+        if usual != Self::Other || field.len() > LONGEST_FIELD || !has_upper_case() {
+            return usual;
+        }
+        let mut lower = [0; LONGEST_FIELD];
+        let lower = lower.get_mut(..field.len()).unwrap_or_default();
+        lower.copy_from_slice(field);
+        lower.make_ascii_lowercase();
+        Self::of_lower_case(lower)
+    }
+
+    #[inline]
+    fn of_lower_case(field: &[u8]) -> Self {
+        match field {
+            b"player" => Self::Name(0),
+            b"playername" => Self::Name(1),
+            b"name" => Self::Name(2),
+            b"score" => Self::Score(0),
+            b"frags" => Self::Score(1),
+            b"kills" => Self::Score(2),
+            b"team" => Self::Team,
+            b"ping" => Self::Ping,
+            _ => Self::Other,
+        }
     }
 }
 
@@ -552,6 +561,23 @@ mod tests {
                 (listed, roster)
             );
             assert_eq!(met, expected);
+        }
+    }
+
+    #[test]
+    fn fields_are_found_in_any_case() {
+        for (field, kind) in [
+            (&b"player"[..], PlayerField::Name(0)),
+            (b"PlayerName", PlayerField::Name(1)),
+            (b"NAME", PlayerField::Name(2)),
+            (b"Frags", PlayerField::Score(1)),
+            (b"Team", PlayerField::Team),
+            (b"pinG", PlayerField::Ping),
+            (b"", PlayerField::Other),
+            (b"Deaths", PlayerField::Other),
+            (b"PLAYERNAMES", PlayerField::Other),
+        ] {
+            assert_eq!(PlayerField::of(field), kind, "{field:?}");
         }
     }
 
