@@ -3,7 +3,7 @@
 use super::stop::StopRequest;
 use crate::args::{Check, FailOn};
 use crate::exit::{Exit, as_known, usage};
-use crate::print::check::{self as print, CheckedServer};
+use crate::print::check::{self as print, CheckResults, CheckedServer};
 use crate::print::stderr;
 use anyhow::Context;
 use hailer::check::client::{self, ClientRequirement, Judgement, Observer, SeenConnection};
@@ -151,8 +151,13 @@ async fn test_server(
         &|| stop.cause().is_some(),
     );
     bar.finish_and_clear();
+    let results = CheckResults {
+        server: &server,
+        findings: &findings,
+        not_run: suite.selected(&args.only).skip(findings.len()).collect(),
+    };
     if let Some(file) = &args.junit {
-        std::fs::write(file, print::junit(&findings, &server))
+        std::fs::write(file, print::junit(&results))
             .with_context(|| format!("--junit {}", file.display()))?;
     }
     let exit = if stop.cause().is_some() {
@@ -162,12 +167,12 @@ async fn test_server(
     };
     let shown = shown.map_err(Into::into).and_then(|()| {
         if args.json {
-            print::json(&mut out, &findings, &server)?;
+            print::json(&mut out, &results)?;
         } else {
-            print::summary(&mut out, &findings, args.raw)?;
+            print::summary(&mut out, &results, args.raw)?;
         }
         if args.github {
-            print::github(&mut out, &findings)?;
+            print::github(&mut out, &results)?;
         }
         Ok(out.flush()?)
     });

@@ -23,6 +23,17 @@ pub(crate) struct CheckedServer<'a> {
     pub(crate) address: SocketAddr,
 }
 
+/// The results of a check.
+pub(crate) struct CheckResults<'a> {
+    pub(crate) server: &'a CheckedServer<'a>,
+    pub(crate) findings: &'a [Finding],
+    /// Requirements without a result, because the check was stopped.
+    pub(crate) not_run: Vec<&'static Requirement>,
+}
+
+/// Reason why a requirement has no result.
+const NOT_RUN: &str = "not run, because the check was stopped";
+
 /// A finding in JSON, as in schema/check-v1.json.
 #[derive(Serialize)]
 struct FindingLine {
@@ -40,12 +51,16 @@ struct FindingCounts {
     deviation: usize,
     fail: usize,
     not_applicable: usize,
+    not_run: usize,
 }
 
 impl FindingCounts {
-    fn of(findings: &[Finding]) -> Self {
-        let mut counts = Self::default();
-        for finding in findings {
+    fn of(results: &CheckResults<'_>) -> Self {
+        let mut counts = Self {
+            not_run: results.not_run.len(),
+            ..Self::default()
+        };
+        for finding in results.findings {
             match finding.outcome {
                 Outcome::Pass(_) => counts.pass += 1,
                 Outcome::Deviation { .. } => counts.deviation += 1,
@@ -298,13 +313,17 @@ fn shown(transfer: &Transfer) -> Datagram {
 /// Prints the number of results of each kind.
 pub(crate) fn summary(
     out: &mut impl Write,
-    findings: &[Finding],
+    results: &CheckResults<'_>,
     has_bytes: bool,
 ) -> std::io::Result<()> {
-    let counts = FindingCounts::of(findings);
+    let counts = FindingCounts::of(results);
+    let not_run = match counts.not_run {
+        0 => String::new(),
+        number => format!(", {number} not run"),
+    };
     writeln!(
         out,
-        "\n{} passed, {}, {}, {} not applicable",
+        "\n{} passed, {}, {}, {} not applicable{not_run}",
         counts.pass,
         count(counts.deviation, "deviation"),
         count(counts.fail, "failure"),
@@ -314,7 +333,7 @@ pub(crate) fn summary(
         let outcome = &finding.outcome;
         matches!(outcome, Outcome::Fail(_) | Outcome::Deviation { .. })
     };
-    match findings.iter().find(problem) {
+    match results.findings.iter().find(problem) {
         Some(finding) if !has_bytes => {
             writeln!(
                 out,
@@ -327,12 +346,9 @@ pub(crate) fn summary(
 }
 
 /// Prints all results as one line of JSON.
-pub(crate) fn json(
-    out: &mut impl Write,
-    findings: &[Finding],
-    server: &CheckedServer<'_>,
-) -> anyhow::Result<()> {
-    let results = findings.iter().map(|finding| ResultLine {
+pub(crate) fn json(out: &mut impl Write, results: &CheckResults<'_>) -> anyhow::Result<()> {
+    let server = results.server;
+    let lines = results.findings.iter().map(|finding| ResultLine {
         requirement: RequirementFields {
             severity: finding.effect().0.name(),
             effect: finding.effect().1,
@@ -358,8 +374,8 @@ pub(crate) fn json(
         target: server.target.into(),
         protocol: server.protocol.id,
         address: server.address.to_string(),
-        counts: FindingCounts::of(findings),
-        results: results.collect(),
+        counts: FindingCounts::of(results),
+        results: lines.collect(),
     };
     writeln!(out, "{}", json::line(&line)?)?;
     Ok(())
@@ -484,24 +500,22 @@ fn described(finding: &Finding) -> String {
     }
 }
 
-/// Returns all results as JUnit XML. Deviations are tests that pass, with an output.
-pub(crate) fn junit(findings: &[Finding], server: &CheckedServer<'_>) -> String {
-    let counts = FindingCounts::of(findings);
+/// Returns all results as JUnit XML. Deviations are tests that pass, with an output. Requirements
+/// that were not run are skipped tests.
+pub(crate) fn junit(results: &CheckResults<'_>) -> String {
+    let server = results.server;
+    let counts = FindingCounts::of(results);
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     let _ = writeln!(
         out,
         "  <testsuite name=\"{} {}\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">",
         server.protocol.id,
         xml(server.target),
-        findings.len(),
+        results.findings.len() + counts.not_run,
         counts.fail,
-        counts.not_applicable
+        counts.not_applicable + counts.not_run
     );
-    for finding in findings {
-        let requirement = finding.requirement;
-        let (severity, effect) = finding.effect();
-        let [severity, effect] = [severity.name(), &xml(effect)];
-        let detail = xml(&described(finding));
+    let start = |out: &mut String, requirement: &Requirement| {
         let _ = write!(
             out,
             "    <testcase classname=\"{}\" name=\"{} {}\"",
@@ -509,6 +523,13 @@ pub(crate) fn junit(findings: &[Finding], server: &CheckedServer<'_>) -> String 
             requirement.id,
             xml(requirement.title)
         );
+    };
+    for finding in results.findings {
+        let requirement = finding.requirement;
+        let (severity, effect) = finding.effect();
+        let [severity, effect] = [severity.name(), &xml(effect)];
+        let detail = xml(&described(finding));
+        start(&mut out, requirement);
         let _ = match finding.outcome {
             Outcome::Pass(_) => {
                 writeln!(out, "><system-out>{detail}</system-out></testcase>")
@@ -528,6 +549,10 @@ pub(crate) fn junit(findings: &[Finding], server: &CheckedServer<'_>) -> String 
             ),
         };
     }
+    for requirement in &results.not_run {
+        start(&mut out, requirement);
+        let _ = writeln!(out, "><skipped message=\"{NOT_RUN}\"/></testcase>");
+    }
     out + "  </testsuite>\n</testsuites>\n"
 }
 
@@ -539,9 +564,10 @@ fn annotation(text: &str) -> String {
         .replace('\n', "%0A")
 }
 
-/// Prints failures and deviations as annotations of GitHub Actions.
-pub(crate) fn github(out: &mut impl Write, findings: &[Finding]) -> std::io::Result<()> {
-    for finding in findings {
+/// Prints failures and deviations as annotations of GitHub Actions, and whether the check was
+/// stopped.
+pub(crate) fn github(out: &mut impl Write, results: &CheckResults<'_>) -> std::io::Result<()> {
+    for finding in results.findings {
         let requirement = finding.requirement;
         let level = match finding.outcome {
             Outcome::Pass(_) | Outcome::NotApplicable(_) => continue,
@@ -562,6 +588,15 @@ pub(crate) fn github(out: &mut impl Write, findings: &[Finding]) -> std::io::Res
                 finding.effect().1,
                 requirement.section
             ))
+        )?;
+    }
+    let count = results.not_run.len();
+    if count > 0 {
+        let all = results.findings.len() + count;
+        let id = results.server.protocol.id;
+        writeln!(
+            out,
+            "::warning title={id}::{count} of {all} requirements were {NOT_RUN}"
         )?;
     }
     Ok(())

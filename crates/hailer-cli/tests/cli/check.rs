@@ -2,7 +2,7 @@
 
 use crate::schema::check as matches_schema;
 use crate::support::Server;
-use crate::tool::{Process, Serve, Temporary, command, finish, run};
+use crate::tool::{Process, Serve, Temporary, command, finish, finish_started, run};
 use hailer::check::SUITES;
 use std::io::{BufRead, BufReader, Read};
 
@@ -152,22 +152,61 @@ fn a_silent_server_fails_the_first_requirement_only() {
 #[cfg(unix)]
 fn a_stop_prints_the_results_so_far() {
     let serve = Serve::with(&["--protocol", "quake3"]);
-    let mut check = Process::start(&mut command(["check", &serve.url("quake3")]));
+    let url = serve.url("quake3");
+    let file = Temporary::path("stopped.xml");
+    let args = ["check", &url, "--github", "--junit", file.text()];
+    let mut check = Process::start(&mut command(args));
     let mut out = BufReader::new(check.child.stdout.take().unwrap());
     let mut text = String::new();
     // The check takes a quarter of a minute, because its requests are 1.1 s apart.
     out.read_line(&mut text).unwrap();
     assert!(text.contains("pass       quake3/1.1"), "{text}");
-    let kill = format!("kill -INT {}", check.child.id());
-    let mut shell = std::process::Command::new("sh");
-    assert!(shell.args(["-c", &kill]).status().unwrap().success());
+    interrupt(&check);
     out.read_to_string(&mut text).unwrap();
     assert_eq!(check.wait().code(), Some(130));
-    assert!(
-        text.contains(" passed, 0 deviations, 0 failures, 0 not applicable"),
-        "{text}"
-    );
+    let all = hailer::check::suite(hailer::proto::registry::find("quake3").unwrap());
+    let all = all.unwrap().requirements.len();
+    let passed = text.matches("pass  ").count();
+    let not_run = all - passed;
+    for expected in [
+        format!("{passed} passed, 0 deviations, 0 failures, 0 not applicable, {not_run} not run\n"),
+        format!("::warning title=quake3::{not_run} of {all} requirements were not run"),
+    ] {
+        assert!(text.contains(&expected), "{text} lacks {expected}");
+    }
     assert!(!text.contains("quake3/6.1"), "{text}");
+    let xml = std::fs::read_to_string(file.text()).unwrap();
+    let counts = format!("tests=\"{all}\" failures=\"0\" skipped=\"{not_run}\"");
+    assert!(xml.contains(&counts), "{xml}");
+    assert_eq!(xml.matches("<testcase ").count(), all, "{xml}");
+    assert_eq!(xml.matches("<skipped ").count(), not_run, "{xml}");
+}
+
+#[test]
+#[cfg(unix)]
+fn json_of_a_stopped_check_counts_the_rest() {
+    let (received, first) = std::sync::mpsc::channel();
+    let server = Server::script(move |_| {
+        let _ = received.send(());
+        Vec::new()
+    });
+    let url = format!("quake3://{}", server.address);
+    let only = ["--only", "quake3/2.1"];
+    let args = ["check", &url, "--json"].into_iter().chain(only);
+    let check = Process::start(&mut command(args));
+    first.recv().unwrap();
+    interrupt(&check);
+    let output = finish_started(check).ends_with(130);
+    let lines = matches_schema("check-v1.json", &output);
+    assert_eq!(lines[0]["results"], serde_json::json!([]));
+    assert_eq!(lines[0]["counts"]["not_run"], 2);
+}
+
+/// Sends SIGINT to a process.
+fn interrupt(process: &Process) {
+    let kill = format!("kill -INT {}", process.child.id());
+    let mut shell = std::process::Command::new("sh");
+    assert!(shell.args(["-c", &kill]).status().unwrap().success());
 }
 
 #[test]

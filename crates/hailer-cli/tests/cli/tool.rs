@@ -116,6 +116,11 @@ pub(crate) fn finish(mut command: Command, input: Option<Vec<u8>>) -> Finished {
     if let (Some(input), Some(mut stdin)) = (input, process.child.stdin.take()) {
         std::thread::spawn(move || stdin.write_all(&input));
     }
+    finish_started(process)
+}
+
+/// Waits for a command with piped output to end.
+pub(crate) fn finish_started(mut process: Process) -> Finished {
     let out = reader(process.child.stdout.take().unwrap());
     let err = reader(process.child.stderr.take().unwrap());
     let status = process.wait();
