@@ -257,7 +257,13 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
             };
             writeln!(out, "  \x1b[2m{:<NAME_WIDTH$}\x1b[0m {reason}", "")?;
         }
-        Roster::Sample if !players.list.is_empty() => {
+        // A sample can have all players.
+        Roster::Sample
+            if !players.list.is_empty()
+                && players
+                    .online
+                    .is_none_or(|online| online > players.list.len() as i64) =>
+        {
             writeln!(
                 out,
                 "  \x1b[2m{:<NAME_WIDTH$}\x1b[0m the server lists only a sample of {}",
@@ -365,6 +371,31 @@ mod tests {
         );
         assert_eq!((lines[1].width(), lines.len()), (LINE_WIDTH - 1, 3));
         assert!(lines[1].ends_with("名…") && !lines[1].contains('\x1b'));
+    }
+
+    #[test]
+    fn a_sample_with_all_players_is_not_called_a_sample() {
+        let shown = |online: Option<i64>| {
+            let mut status = Status::default();
+            let players = &mut status.players;
+            players.online = online;
+            players.list = vec![Player::named(Text::unformatted("Alice"))];
+            players.roster = Roster::Sample;
+            let mut out = Vec::new();
+            list(&mut out, &status).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let sentence = "the server lists only a sample of 1";
+        for (online, is_shown) in [
+            (Some(1), false),
+            (Some(0), false),
+            (Some(2), true),
+            (None, true),
+        ] {
+            let text = shown(online);
+            assert_eq!(text.contains(sentence), is_shown, "{online:?}: {text}");
+            assert!(text.contains("Alice"), "{text}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::state::LastStatus;
 use crate::state::find::{SearchTerms, natural};
 use crate::web::show::{self, ShortText};
-use hailer::proto::model::{PLAYER_MEMBERS, Roster, STATUS_MEMBERS, Value};
+use hailer::proto::model::{PLAYER_MEMBERS, Players, Roster, STATUS_MEMBERS, Value};
 use hailer::proto::wire::{Deviation, Field, Notes};
 use hailer::proto::{DatagramContext, Protocol};
 use hailer::registry;
@@ -34,7 +34,7 @@ pub(crate) struct Details {
     pub(crate) mode: Option<ShortText>,
     /// Address that the server reports for itself.
     pub(crate) own_address: Option<String>,
-    /// Why the list of players is incomplete, if it is.
+    /// Why the list of players is incomplete, or can be.
     pub(crate) roster: Option<&'static str>,
     pub(crate) players: Vec<Entry>,
     /// Number of players not shown.
@@ -49,6 +49,12 @@ pub(crate) struct Entry {
     pub(crate) key: ShortText,
     pub(crate) help: &'static str,
     pub(crate) value: ShortText,
+}
+
+/// Returns whether the list has as many players as the server reports.
+fn lists_all(players: &Players) -> bool {
+    let listed = players.list.len() as i64;
+    players.online.is_some_and(|online| online <= listed)
 }
 
 impl Details {
@@ -67,6 +73,9 @@ impl Details {
                 Roster::Partial => {
                     Some("The list has fewer players than the count that the server reports.")
                 }
+                Roster::Sample if lists_all(&status.players) => Some(
+                    "Sessions are not recorded, because the server lists only a sample when it has more players.",
+                ),
                 Roster::Sample => Some(
                     "The server lists only a sample of its players, so sessions are not recorded.",
                 ),
@@ -374,6 +383,26 @@ mod tests {
             let details = Details::of(&last(broken.as_bytes()), None);
             assert_eq!(details.players.len(), 2, "{broken}");
         }
+    }
+
+    #[test]
+    fn a_sample_is_named_if_players_are_missing() {
+        let roster = |online: Option<i64>| {
+            let answer = serde_json::json!({"schema": "hailer/answer/2", "status": {
+                "players": {"online": online, "roster": "sample", "list": [{"name": "Ada"}]},
+            }});
+            let last = LastStatus {
+                answer: answer.to_string().as_bytes().into(),
+                ..LastStatus::default()
+            };
+            Details::of(&last, None).roster.unwrap()
+        };
+        for online in [None, Some(2)] {
+            let text = roster(online);
+            assert!(text.starts_with("The server lists only a sample"), "{text}");
+        }
+        let text = roster(Some(1));
+        assert!(text.ends_with("when it has more players."), "{text}");
     }
 
     #[test]
