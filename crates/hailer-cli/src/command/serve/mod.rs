@@ -429,20 +429,41 @@ impl Generation {
 async fn announce(board: Board, address: SocketAddr) {
     let mut ticks = tokio::time::interval(lan::INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut is_failing = false;
+    let mut failures = AnnouncementFailures::default();
     loop {
         ticks.tick().await;
         let Some(motd) = board.motd() else {
             continue;
         };
         let sent = announce_minecraft(&motd, address);
-        // Log the first failure, not every 1.5 s.
-        if let Err(error) = &sent
-            && !is_failing
-        {
-            warn!("{address} is not announced to the local network: {error}");
+        let is_logged = failures.record(sent.is_ok());
+        match sent {
+            Err(error) if is_logged => {
+                warn!("{address} is not announced to the local network: {error}");
+            }
+            Ok(()) if is_logged => info!("{address} is announced to the local network now"),
+            _ => {}
         }
-        is_failing = sent.is_err();
+    }
+}
+
+/// Number of failed announcements in a row.
+#[derive(Default)]
+struct AnnouncementFailures(u32);
+
+impl AnnouncementFailures {
+    /// Failures in a row before one is logged. The network is often not up yet at the first one.
+    const LOGGED: u32 = 2;
+
+    /// Records whether an announcement was sent. Returns whether to log it: the last failure of
+    /// [`LOGGED`](Self::LOGGED), and the first success after it.
+    fn record(&mut self, is_sent: bool) -> bool {
+        let before = self.0;
+        self.0 = if is_sent { 0 } else { before.saturating_add(1) };
+        match is_sent {
+            true => before >= Self::LOGGED,
+            false => self.0 == Self::LOGGED,
+        }
     }
 }
 
@@ -598,6 +619,20 @@ fn summary(counts: &Counts) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_single_failed_announcement_is_not_logged() {
+        let logged = |results: &[bool]| -> Vec<bool> {
+            let mut failures = AnnouncementFailures::default();
+            results.iter().map(|sent| failures.record(*sent)).collect()
+        };
+        assert_eq!(logged(&[false, true, true]), [false; 3]);
+        assert_eq!(logged(&[true, false, true, false]), [false; 4]);
+        assert_eq!(
+            logged(&[false, false, false, true, true, false, false]),
+            [false, true, false, true, false, false, true]
+        );
+    }
 
     #[test]
     fn the_summary_counts_answers_and_drops() {
