@@ -1,11 +1,13 @@
 //! `hailer check`: tests whether a server or a client conforms to its protocol.
 
+use super::service::stopped;
 use super::stop::StopRequest;
 use crate::args::{Check, FailOn};
 use crate::exit::{Exit, as_known, usage};
 use crate::print::check::{self as print, CheckResults, CheckedServer};
 use crate::print::stderr;
 use anyhow::Context;
+use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hailer::check::client::{self, ClientRequirement, Judgement, Observer, SeenConnection};
 use hailer::check::{
     self, CheckConfig, Cost, Event, Finding, Outcome, Requirement, SocketWire, Suite,
@@ -28,8 +30,8 @@ const MAX_REQUEST_BYTES: usize = 1 << 16;
 const REPLY_PIECES: usize = 3;
 const PIECE_PAUSE: Duration = Duration::from_millis(40);
 
-/// Without `--for`, Ctrl-C ends the test of clients.
-const FOREVER: Duration = Duration::from_secs(365 * 86_400);
+/// Longest time after Ctrl-C in which requests that have arrived are still answered.
+const MAX_DRAIN: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: Check) -> anyhow::Result<Exit> {
     if args.list {
@@ -204,13 +206,8 @@ async fn test_client(args: &Check) -> anyhow::Result<Exit> {
         info.id
     );
     let started = Instant::now();
-    let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
-    let mut end = std::pin::pin!(tokio::time::sleep(args.duration.unwrap_or(FOREVER)));
-    tokio::select! {
-        _ = &mut interrupted => {}
-        () = &mut end => {}
-        () = listener.respond(&mut observer, started) => {}
-    }
+    let end = TestEnd::after(args.duration);
+    listener.respond(&mut observer, started, &end).await;
     let judgements = observer.judgements(started.elapsed());
     let mut out = anstream::stdout();
     let shown = if args.json {
@@ -235,6 +232,45 @@ async fn test_client(args: &Check) -> anyhow::Result<Exit> {
     as_known(shown, exit)
 }
 
+/// End of a test of clients.
+struct TestEnd {
+    /// Ctrl-C, SIGTERM or the end of `--for`.
+    requested: Shared<BoxFuture<'static, ()>>,
+    /// [`MAX_DRAIN`] after that.
+    limit: Shared<BoxFuture<'static, ()>>,
+}
+
+impl TestEnd {
+    fn after(time: Option<Duration>) -> Self {
+        let requested = stopped(time).boxed().shared();
+        let drained = requested.clone().then(|()| tokio::time::sleep(MAX_DRAIN));
+        Self {
+            requested,
+            limit: drained.boxed().shared(),
+        }
+    }
+
+    /// Waits for an event. Returns `None` if the end was requested and nothing has arrived, or at the
+    /// limit.
+    async fn before<T>(&self, event: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.limit.clone() => None,
+            event = event => Some(event),
+            () = self.requested.clone() => None,
+        }
+    }
+
+    /// Waits for an event. Returns `None` at the limit.
+    async fn before_limit<T>(&self, event: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            () = self.limit.clone() => None,
+            event = event => Some(event),
+        }
+    }
+}
+
 /// Where clients are tested.
 enum ClientListener {
     Datagram(UdpSocket),
@@ -257,17 +293,26 @@ impl ClientListener {
         }
     }
 
-    /// Responds until the future is dropped.
-    async fn respond(&self, observer: &mut Observer, started: Instant) {
+    /// Responds until the end. Requests that have arrived by then are answered.
+    async fn respond(&self, observer: &mut Observer, started: Instant, end: &TestEnd) {
         match self {
-            Self::Datagram(socket) => respond_to_datagrams(socket, observer, started).await,
-            Self::Stream(listener) => loop {
-                // One connection after the other: the clients under test are few.
-                if let Ok((stream, from)) = listener.accept().await {
-                    let seen = respond_to_connection(stream, from, observer).await;
-                    observer.connection_ended(started.elapsed(), from, seen);
+            Self::Datagram(socket) => respond_to_datagrams(socket, observer, started, end).await,
+            // One connection after the other: the clients under test are few.
+            Self::Stream(listener) => {
+                while let Some(accepted) = end.before(listener.accept()).await {
+                    let Ok((stream, from)) = accepted else {
+                        continue;
+                    };
+                    let mut served = ServedConnection::default();
+                    let serve = served.serve(stream, from, observer, end);
+                    let serve = tokio::time::timeout(MAX_CONNECTION, end.before_limit(serve));
+                    let is_at_limit = serve.await == Ok(None);
+                    // The client is not to blame for a request that the end has cut off.
+                    if served.is_answered || !is_at_limit {
+                        observer.connection_ended(started.elapsed(), from, served.seen);
+                    }
                 }
-            },
+            }
         }
     }
 }
@@ -277,11 +322,16 @@ fn epoch() -> Epoch {
     Epoch::at(now.unwrap_or_default().as_secs())
 }
 
-async fn respond_to_datagrams(socket: &UdpSocket, observer: &mut Observer, started: Instant) {
+async fn respond_to_datagrams(
+    socket: &UdpSocket,
+    observer: &mut Observer,
+    started: Instant,
+    end: &TestEnd,
+) {
     let mut buffer = vec![0; 65_535];
-    loop {
+    while let Some(received) = end.before(socket.recv_from(&mut buffer)).await {
         // A client that has closed its port is no failure.
-        let Ok((length, from)) = socket.recv_from(&mut buffer).await else {
+        let Ok((length, from)) = received else {
             continue;
         };
         for reply in observer.datagram(started.elapsed(), epoch(), from, &buffer[..length]) {
@@ -290,49 +340,64 @@ async fn respond_to_datagrams(socket: &UdpSocket, observer: &mut Observer, start
     }
 }
 
-/// Serves one connection. Each reply is sent in pieces.
-async fn respond_to_connection(
-    mut stream: TcpStream,
-    from: SocketAddr,
-    observer: &Observer,
-) -> SeenConnection {
-    let mut seen = SeenConnection {
-        port: stream.local_addr().map_or(0, |address| address.port()),
-        ..SeenConnection::default()
-    };
-    let _ = stream.set_nodelay(true);
-    let Some(mut connection) = observer.connection(from) else {
-        return seen;
-    };
-    let deadline = Instant::now() + MAX_CONNECTION;
-    let mut unread = Vec::new();
-    let mut buffer = [0; 4_096];
-    while Instant::now() < deadline {
-        let mut out = Vec::new();
-        let pause = Duration::from_millis(PAUSE_MS);
-        let received = match tokio::time::timeout(pause, stream.read(&mut buffer)).await {
-            Ok(Ok(0) | Err(_)) => break,
-            Ok(Ok(length)) => {
-                let bytes = &buffer[..length];
-                unread.extend_from_slice(bytes);
-                seen.bytes.extend_from_slice(bytes);
-                connection.receive(epoch(), &unread, &mut out)
-            }
-            Err(_) => connection.pause(&unread, &mut out),
+/// A connection of a client, so far.
+#[derive(Default)]
+struct ServedConnection {
+    seen: SeenConnection,
+    /// Whether a whole reply was sent.
+    is_answered: bool,
+}
+
+impl ServedConnection {
+    /// Serves a connection to its end. After a reply, the end of the test ends it too. Each reply is
+    /// sent in pieces.
+    async fn serve(
+        &mut self,
+        mut stream: TcpStream,
+        from: SocketAddr,
+        observer: &Observer,
+        end: &TestEnd,
+    ) {
+        self.seen.port = stream.local_addr().map_or(0, |address| address.port());
+        let _ = stream.set_nodelay(true);
+        let Some(mut connection) = observer.connection(from) else {
+            return;
         };
-        unread.drain(..received.consumed.min(unread.len()));
-        for piece in out.chunks(out.len().div_ceil(REPLY_PIECES).max(1)) {
-            if stream.write_all(piece).await.is_err() {
-                seen.is_cut = true;
-                return seen;
+        let mut unread = Vec::new();
+        let mut buffer = [0; 4_096];
+        loop {
+            let mut out = Vec::new();
+            let pause = Duration::from_millis(PAUSE_MS);
+            let read = tokio::time::timeout(pause, stream.read(&mut buffer));
+            let read = if self.is_answered {
+                end.before(read).await
+            } else {
+                Some(read.await)
+            };
+            let received = match read {
+                None | Some(Ok(Ok(0) | Err(_))) => break,
+                Some(Ok(Ok(length))) => {
+                    let bytes = &buffer[..length];
+                    unread.extend_from_slice(bytes);
+                    self.seen.bytes.extend_from_slice(bytes);
+                    connection.receive(epoch(), &unread, &mut out)
+                }
+                Some(Err(_)) => connection.pause(&unread, &mut out),
+            };
+            unread.drain(..received.consumed.min(unread.len()));
+            for piece in out.chunks(out.len().div_ceil(REPLY_PIECES).max(1)) {
+                if stream.write_all(piece).await.is_err() {
+                    self.seen.is_cut = true;
+                    return;
+                }
+                tokio::time::sleep(PIECE_PAUSE).await;
             }
-            tokio::time::sleep(PIECE_PAUSE).await;
-        }
-        if received.step != ConnectionStep::Wait || seen.bytes.len() > MAX_REQUEST_BYTES {
-            break;
+            self.is_answered |= !out.is_empty();
+            if received.step != ConnectionStep::Wait || self.seen.bytes.len() > MAX_REQUEST_BYTES {
+                break;
+            }
         }
     }
-    seen
 }
 
 /// Announces the datagrams of the check before the first one is sent.

@@ -4,7 +4,8 @@ use crate::schema::check as matches_schema;
 use crate::support::Server;
 use crate::tool::{Process, Serve, Temporary, command, finish, finish_started, run};
 use hailer::check::SUITES;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 
 /// A server that replies to every handshake with the token 0, and to every stat.
 fn without_tokens() -> Server {
@@ -273,6 +274,48 @@ fn clients_are_observed() {
         ["minecraft-query/client.1", "minecraft-query/client.4"]
     );
     run(["check", "--client"]).ends_with(2);
+}
+
+#[test]
+#[cfg(unix)]
+fn a_stop_counts_and_answers_the_requests_that_have_arrived() {
+    let args = ["check", "--client", "-p", "minecraft-status", "--json"];
+    let args = args.into_iter().chain(["--listen", "127.0.0.1:0"]);
+    let read_reply = |stream: &mut TcpStream| {
+        let mut length = [0; 2];
+        stream.read_exact(&mut length).unwrap();
+        let [low, high] = length.map(usize::from);
+        let mut reply = vec![0; (low & 0x7F) | (high << 7)];
+        stream.read_exact(&mut reply).unwrap();
+        assert!(reply.ends_with(b"}"), "{reply:?}");
+    };
+    // The connection stays open. The signal comes after the reply, or before it.
+    for is_answered in [true, false] {
+        let mut observer = Process::start(&mut command(args.clone()));
+        let mut err = BufReader::new(observer.child.stderr.take().unwrap());
+        let mut line = String::new();
+        err.read_line(&mut line).unwrap();
+        observer.child.stderr = Some(err.into_inner());
+        let mut words = line.split(' ').skip_while(|word| *word != "on");
+        let listen: SocketAddr = words.nth(1).unwrap().parse().unwrap();
+        let mut stream = TcpStream::connect(listen).unwrap();
+        let [high, low] = listen.port().to_be_bytes();
+        // A handshake, and a request for the status.
+        let request = [b"\x0F\0\x2F\x09localhost", &[high, low, 1][..], b"\x01\0"].concat();
+        stream.write_all(&request).unwrap();
+        let mut first = [0];
+        stream.peek(&mut first).unwrap();
+        if is_answered {
+            read_reply(&mut stream);
+            interrupt(&observer);
+        } else {
+            interrupt(&observer);
+            read_reply(&mut stream);
+        }
+        let output = finish_started(observer).ends_with(0);
+        let lines = matches_schema("check-client-v1.json", &output);
+        assert_eq!(lines[0]["requests"], 1, "{is_answered}");
+    }
 }
 
 /// The commands of the guide run against a server on this machine.
