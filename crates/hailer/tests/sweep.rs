@@ -1012,7 +1012,7 @@ fn invalid_targets_do_not_block_the_engine() {
     let mut out = Outboxes::default();
     let mut ends = Ends::default();
     assert!(
-        engine.start_probes(ms(1), &mut Wrong(0), &mut out, &mut ends),
+        engine.start_probes(ms(1), &mut Wrong(0), &mut out, &mut ends) > 0,
         "the list has more targets"
     );
     assert!((1..=64).contains(&ends.0.len()));
@@ -1048,7 +1048,7 @@ fn waiting_engine_does_not_spin() {
         let mut calls = 0;
         while now < ms(3_000) {
             engine.tick(now, &mut out, &mut ends);
-            while engine.start_probes(now, source, &mut out, &mut ends) {
+            while engine.start_probes(now, source, &mut out, &mut ends) > 0 {
                 out.v4.clear();
             }
             out.v4.clear();
@@ -1303,7 +1303,7 @@ fn total_memory_of_exchanges_is_limited() {
     let mut ends = Ends::default();
     let mut engine = SweepEngine::new(config.clone(), [7; 16]);
     let mut list = List::new(addresses(100).map(|address| (address, &Greedy as &dyn Protocol)));
-    while engine.start_probes(ms(1), &mut list, &mut out, &mut ends) {
+    while engine.start_probes(ms(1), &mut list, &mut out, &mut ends) > 0 {
         out.v4.clear();
     }
     let datagram = [0; 1_000];
@@ -1339,7 +1339,7 @@ fn sweeps_with_custom_protocols() {
     let mut out = Outboxes::default();
     let mut ends = Ends::default();
     let mut engine = SweepEngine::new(fast(f64::INFINITY), [7; 16]);
-    while engine.start_probes(ms(1), &mut list, &mut out, &mut ends) {}
+    while engine.start_probes(ms(1), &mut list, &mut out, &mut ends) > 0 {}
     let mut addresses: Vec<String> = out.v4.pending().map(|(to, ..)| to.to_string()).collect();
     addresses.sort_unstable();
     assert_eq!(

@@ -436,7 +436,16 @@ const SUSPECTS: [bool; 256] = {
 fn escaped(out: &mut Vec<u8>, text: &str, keep: bool) {
     let bytes = text.as_bytes();
     let mut written = 0;
-    for (at, &byte) in bytes.iter().enumerate() {
+    let mut next = 0;
+    while let Some(&byte) = bytes.get(next) {
+        let at = next;
+        if let Some(eight) = bytes[at..].first_chunk()
+            && are_tame(*eight)
+        {
+            next += eight.len();
+            continue;
+        }
+        next += 1;
         if !SUSPECTS[usize::from(byte)] {
             continue;
         }

@@ -16,6 +16,7 @@ mod connections;
 pub use connections::ConnectionOrder;
 
 use connections::Connections;
+pub(super) use connections::STREAM_BATCH;
 
 use super::flight::{Id, ProbeTable, TICK};
 use super::pace::SharedLimits;
@@ -209,8 +210,8 @@ impl SweepEngine {
         Position { next, unfinished }
     }
 
-    /// Starts as many probes as the rate limits, the window and one batch allow. Returns whether
-    /// the source returned any. Probes of busy networks wait; targets whose names did not resolve
+    /// Starts as many probes as the rate limits, the window and one batch allow. Returns how many
+    /// targets the source returned. Probes of busy networks wait; targets whose names did not resolve
     /// end here.
     pub fn start_probes(
         &mut self,
@@ -218,10 +219,15 @@ impl SweepEngine {
         source: &mut dyn ProbeSource,
         out: &mut Outboxes,
         sink: &mut dyn Sink,
-    ) -> bool {
+    ) -> usize {
         let mut given = 0;
+        let batch = if self.open_connections() > 0 {
+            STREAM_BATCH
+        } else {
+            BATCH
+        };
         self.idle_until = now;
-        while given < BATCH
+        while given < batch
             && out.len() < BATCH
             && !self.is_drained
             && self.rate_limits.is_ready(now)
@@ -287,7 +293,7 @@ impl SweepEngine {
             }
             self.begin(now, probe, due, out, sink);
         }
-        given > 0
+        given
     }
 
     fn begin(

@@ -5,7 +5,7 @@
 
 #[cfg(not(unix))]
 use super::engine::ConnectionOrder;
-use super::engine::{Outboxes, SweepEngine};
+use super::engine::{Outboxes, STREAM_BATCH, SweepEngine};
 use super::pace::SharedLimits;
 #[cfg(unix)]
 use super::tcp::TcpSockets;
@@ -179,13 +179,17 @@ pub(super) fn run_worker(
             engine.tick(now, &mut out, sink);
             connections.follow(&mut engine, &sockets, now, sink)?;
         }
+        let has_streams = connections.are_open();
+        let max_batches = if has_streams { 1 } else { MAX_STARTED };
         let mut batches = 0;
+        let mut started_probes = 0;
         let mut is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
-        while !is_blocked
-            && batches < MAX_STARTED
-            && !sink.is_full()
-            && engine.start_probes(now, source, &mut out, sink)
-        {
+        while !is_blocked && batches < max_batches && !sink.is_full() {
+            let count = engine.start_probes(now, source, &mut out, sink);
+            if count == 0 {
+                break;
+            }
+            started_probes += count;
             is_blocked = sockets.send(&mut engine, &mut out, now, sink)?;
             connections.follow(&mut engine, &sockets, now, sink)?;
             batches += 1;
@@ -195,7 +199,12 @@ pub(super) fn run_worker(
         if is_over {
             return Ok(engine.counts().clone());
         }
-        if received.count + events >= BATCH || batches == MAX_STARTED {
+        let is_busy = if has_streams {
+            received.count + events + started_probes >= STREAM_BATCH
+        } else {
+            received.count >= BATCH || batches == MAX_STARTED
+        };
+        if is_busy {
             continue;
         }
         // Free space in the send queue cannot be waited for, since the network interface may be the
