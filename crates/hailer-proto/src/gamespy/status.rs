@@ -89,7 +89,7 @@ impl Codes {
     }
 }
 
-/// What a field of a player's row holds.
+/// Kind of a field in a player's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PlayerField {
     /// The name, with its rank: a row may have several, of which the lowest rank counts.

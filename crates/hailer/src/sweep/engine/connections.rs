@@ -19,9 +19,9 @@ use std::time::Duration;
 /// Bytes of the packets that set up a connection, without IP and TCP headers. The rate limits count
 /// a connection as one datagram.
 const CONNECT_BYTES: usize = 0;
-/// Largest number of probes that start at once while connections are open. The system's state of a
+/// Largest batch of probes that start together while connections are open. The system's state of a
 /// connection takes kilobytes, and larger batches evict it from the CPU caches before the reply:
-/// 256 instead of 32 at once slow down a sweep of status pings by a tenth.
+/// batches of 256 instead of 32 slow down a sweep of status pings by a tenth.
 pub(in crate::sweep) const STREAM_BATCH: usize = 32;
 /// Room for a request. Most are shorter.
 const REQUEST_BYTES: usize = 64;
