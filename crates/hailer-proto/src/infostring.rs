@@ -201,8 +201,8 @@ impl<'a> Infostring<'a> {
     /// Returns the value of a key as text, without taking it.
     pub fn text(&self, key: &str) -> Option<Cow<'a, str>> {
         let value = self.find(key)?;
-        let checked = self.utf8.find(value).map(Cow::Borrowed);
-        checked.or_else(|| Some(utf8_or_western(value).0))
+        let checked = self.utf8.find(value);
+        Some(checked.map_or_else(|| utf8_or_western(value).0, Cow::Borrowed))
     }
 
     /// Returns the value of a key as a number, without taking it.

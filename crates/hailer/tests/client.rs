@@ -1185,7 +1185,7 @@ async fn silent_streams_time_out() {
         other => panic!("{other:?}"),
     }
 
-    // Single bytes do not extend the timeout, which is long enough for the first one on a busy machine.
+    // Single bytes do not extend the timeout. It is long enough for the first one on a busy machine.
     let client = Client::new(time_limit(ms(200), 3));
     let server = Stream::run(ANY, |mut stream| {
         let drip = |byte| {

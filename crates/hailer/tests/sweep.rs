@@ -643,6 +643,18 @@ fn forged_and_late_datagrams_are_counted_and_ignored() {
 }
 
 #[test]
+fn connections_open_in_small_batches() {
+    let protocol = registry::find("minecraft-status").unwrap();
+    let mut list = List::new(addresses(200).map(|address| (address, protocol)));
+    let mut engine = SweepEngine::new(fast(f64::INFINITY), [9; 16]);
+    let mut out = Outboxes::default();
+    let mut ends = Ends::default();
+    let batches = [(); 3].map(|()| engine.start_probes(ms(1), &mut list, &mut out, &mut ends));
+    assert_eq!(batches, [64, 32, 32]);
+    assert_eq!(engine.open_connections(), 128);
+}
+
+#[test]
 fn replies_from_other_addresses_or_ports_are_ignored() {
     let elsewhere = |address: SocketAddr, port| SocketAddr::new(address.ip(), port);
     let mut world = World::new(7);

@@ -255,8 +255,7 @@ impl TestEnd {
     async fn before<T>(&self, event: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             biased;
-            () = self.limit.clone() => None,
-            event = event => Some(event),
+            event = self.before_limit(event) => event,
             () = self.requested.clone() => None,
         }
     }

@@ -258,12 +258,7 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
             writeln!(out, "  \x1b[2m{:<NAME_WIDTH$}\x1b[0m {reason}", "")?;
         }
         // A sample can have all players.
-        Roster::Sample
-            if !players.list.is_empty()
-                && players
-                    .online
-                    .is_none_or(|online| online > players.list.len() as i64) =>
-        {
+        Roster::Sample if !players.list.is_empty() && !players.has_all_players() => {
             writeln!(
                 out,
                 "  \x1b[2m{:<NAME_WIDTH$}\x1b[0m the server lists only a sample of {}",

@@ -802,6 +802,36 @@ mod tests {
         A2sResponder::new(status, &Keys::new([7; 16]), &A2sConfig::default())
     }
 
+    #[test]
+    fn names_decode_as_they_do_alone() {
+        for names in [
+            [&b"Al"[..], b"", b"caf\xC3\xA9"],
+            [b"Al", b"caf\xE9", b"Bo"],
+            // Together, the first two are a character in UTF-8.
+            [b"\xC3", b"\xA9", b"Bo"],
+        ] {
+            let player = |name| message::Player {
+                index: 0,
+                name,
+                score: 1,
+                time_s: 2.0,
+            };
+            let mut exchange = A2sExchange::new(&Ask::default());
+            exchange.list_players(&Players {
+                list: names.map(player).into(),
+                ..Players::default()
+            });
+            let listed = exchange.players.unwrap();
+            assert!(
+                listed
+                    .iter()
+                    .map(|player| &player.name)
+                    .eq(&names.map(text)),
+                "{names:?}"
+            );
+        }
+    }
+
     /// Runs an exchange. `is_lost` gets the number of each datagram of the server. When nothing is
     /// left to receive, a timeout follows. Returns the last step, the requests with their stages,
     /// and the number of timeouts.

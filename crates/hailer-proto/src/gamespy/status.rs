@@ -173,9 +173,7 @@ pub(crate) fn is_name_field(field: &[u8]) -> bool {
 #[inline]
 pub(crate) fn is_any(field: &[u8], names: &[&[u8]]) -> bool {
     // Most servers use the usual case, which is faster to compare.
-    let is = |name: &&[u8]| {
-        name.len() == field.len() && (*name == field || name.eq_ignore_ascii_case(field))
-    };
+    let is = |name: &&[u8]| *name == field || name.eq_ignore_ascii_case(field);
     names.iter().any(is)
 }
 

@@ -168,6 +168,13 @@ impl Players {
             .unwrap_or(i64::try_from(self.list.len()).unwrap_or(i64::MAX))
     }
 
+    /// Returns whether the list has as many players as the server reports. `false` if it reports no
+    /// number.
+    pub fn has_all_players(&self) -> bool {
+        let listed = i64::try_from(self.list.len()).unwrap_or(i64::MAX);
+        self.online.is_some_and(|online| online <= listed)
+    }
+
     /// Sets the list, and `roster` by comparing its length with `online`.
     pub fn set_list(&mut self, list: Vec<Player>) {
         let whole = self

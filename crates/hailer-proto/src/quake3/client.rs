@@ -300,8 +300,6 @@ fn player(line: &Line<'_>, utf8: Utf8<'_>, carets: Carets) -> Player {
         Some(name) => Text::carets(name, carets),
         None => Text::western_carets(line.name, carets),
     };
-    let is_usual =
-        line.score_text.is_none() && line.score != Some(SPECTATOR) && line.further.is_empty();
     Player {
         name,
         score: line.score,
@@ -309,15 +307,11 @@ fn player(line: &Line<'_>, utf8: Utf8<'_>, carets: Carets) -> Player {
         team: line.team.map(|team| compact_str::format_compact!("{team}")),
         uuid: None,
         time_s: None,
-        extra: if is_usual {
-            Vec::new()
-        } else {
-            player_extra(line)
-        },
+        extra: extra(line),
     }
 }
 
-fn player_extra(line: &Line<'_>) -> Vec<Extra> {
+fn extra(line: &Line<'_>) -> Vec<Extra> {
     let text = |bytes: &[u8]| Value::from(decode(bytes));
     let mut extra = Vec::new();
     let score_text = line

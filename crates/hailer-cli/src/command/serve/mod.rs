@@ -460,9 +460,10 @@ impl AnnouncementFailures {
     fn record(&mut self, is_sent: bool) -> bool {
         let before = self.0;
         self.0 = if is_sent { 0 } else { before.saturating_add(1) };
-        match is_sent {
-            true => before >= Self::LOGGED,
-            false => self.0 == Self::LOGGED,
+        if is_sent {
+            before >= Self::LOGGED
+        } else {
+            self.0 == Self::LOGGED
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::state::LastStatus;
 use crate::state::find::{SearchTerms, natural};
 use crate::web::show::{self, ShortText};
-use hailer::proto::model::{PLAYER_MEMBERS, Players, Roster, STATUS_MEMBERS, Value};
+use hailer::proto::model::{PLAYER_MEMBERS, Roster, STATUS_MEMBERS, Value};
 use hailer::proto::wire::{Deviation, Field, Notes};
 use hailer::proto::{DatagramContext, Protocol};
 use hailer::registry;
@@ -51,12 +51,6 @@ pub(crate) struct Entry {
     pub(crate) value: ShortText,
 }
 
-/// Returns whether the list has as many players as the server reports.
-fn lists_all(players: &Players) -> bool {
-    let listed = players.list.len() as i64;
-    players.online.is_some_and(|online| online <= listed)
-}
-
 impl Details {
     /// Shows the status of the last reply.
     pub(crate) fn of(last: &LastStatus, protocol: Option<&dyn Protocol>) -> Self {
@@ -73,7 +67,7 @@ impl Details {
                 Roster::Partial => {
                     Some("The list has fewer players than the count that the server reports.")
                 }
-                Roster::Sample if lists_all(&status.players) => Some(
+                Roster::Sample if status.players.has_all_players() => Some(
                     "Sessions are not recorded, because the server lists only a sample when it has more players.",
                 ),
                 Roster::Sample => Some(
