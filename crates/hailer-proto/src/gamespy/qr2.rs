@@ -2,6 +2,7 @@
 //! 2 and GameSpy 3 are dialects of it (spec/gamespy2.md, spec/gamespy3.md, spec/minecraft-query.md).
 
 use super::deviation::{PART_GAP, TRUNCATED_REPLY};
+use super::status::Column;
 use super::{MAX_FIELD_NAME, MAX_ROW, Reply, write_decimal};
 use crate::token::{Epoch, Keys};
 use crate::wire::{Error, Notes, Reader, Writer, by_content, decimal, first_nul};
@@ -285,20 +286,20 @@ pub(crate) fn unsplit_table<'a>(
         r.notes().deviation(count_missing, at);
         (None, TableEnd::Open)
     };
-    let mut fields: Vec<&[u8]> = Vec::new();
+    let mut columns: Vec<Column<'a>> = Vec::new();
     loop {
         let at = r.at();
         match text(r, "field name") {
-            None if fields.is_empty() => return Err(short(r, "field name")),
+            None if columns.is_empty() => return Err(short(r, "field name")),
             None => {
                 truncated(r);
                 return Ok(TableEnd::Truncated);
             }
             Some(b"") => break,
-            Some(name) => fields.push(kind.strip(field_name(name, at)?)),
+            Some(name) => columns.push(Column::new(kind.strip(field_name(name, at)?))),
         }
     }
-    if fields.is_empty() {
+    if columns.is_empty() {
         return match count {
             Some(1..) => Err(Error::bad("rows", at, "0 without field names")),
             _ => Ok(end),
@@ -318,13 +319,13 @@ pub(crate) fn unsplit_table<'a>(
             return Err(Error::limit("rows", r.at(), MAX_ROW as usize + 1));
         }
         r.notes().group(name, row as usize);
-        let mut values = Vec::with_capacity(fields.len());
+        let mut values = Vec::with_capacity(columns.len());
         let mut is_truncated = false;
-        for &field in &fields {
+        for &column in &columns {
             let value = text(r, "value");
             is_truncated = value.is_none();
             let Some(value) = value else { break };
-            Reply::set_field(&mut values, field, value);
+            Reply::set_field(&mut values, column, value);
         }
         if !values.is_empty() {
             rows.insert(row, values);

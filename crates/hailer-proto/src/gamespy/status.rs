@@ -12,8 +12,35 @@ use compact_str::CompactString;
 /// Largest accepted number of a row.
 pub const MAX_ROW: u32 = 1_023;
 
-/// Fields of one row, in the order of the reply. Names have no suffix: `score`, not `score_`.
-pub(crate) type Fields<'a> = Vec<(&'a [u8], &'a [u8])>;
+/// Fields of one row, in the order of the reply.
+pub(crate) type Fields<'a> = Vec<Field<'a>>;
+
+/// Field of one row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Name and kind.
+    pub column: Column<'a>,
+    /// Value as received.
+    pub value: &'a [u8],
+}
+
+/// Name of a field and what it holds, which a table determines once for all rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Column<'a> {
+    /// Name without suffix: `score`, not `score_`.
+    pub name: &'a [u8],
+    kind: PlayerField,
+}
+
+impl<'a> Column<'a> {
+    /// Creates a column with this name.
+    pub(crate) fn new(name: &'a [u8]) -> Self {
+        Self {
+            name,
+            kind: PlayerField::of(name),
+        }
+    }
+}
 
 /// A reply of any GameSpy protocol, borrowed from its datagrams.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,6 +125,8 @@ enum PlayerField {
     Score(u8),
     Team,
     Ping,
+    /// Whether the player is a bot.
+    Bot,
     Other,
 }
 
@@ -130,6 +159,7 @@ impl PlayerField {
             b"kills" => Self::Score(2),
             b"team" => Self::Team,
             b"ping" => Self::Ping,
+            b"aibot" => Self::Bot,
             _ => Self::Other,
         }
     }
@@ -185,14 +215,17 @@ impl<'a> Reply<'a> {
         field: &'a [u8],
         value: &'a [u8],
     ) {
-        Self::set_field(rows.entry(row).or_default(), field, value);
+        Self::set_field(rows.entry(row).or_default(), Column::new(field), value);
     }
 
     /// Sets a field of these fields. A later value of the same field replaces the earlier one.
-    pub(crate) fn set_field(fields: &mut Fields<'a>, field: &'a [u8], value: &'a [u8]) {
-        match fields.iter_mut().find(|(name, _)| *name == field) {
-            Some((_, old)) => *old = value,
-            None => fields.push((field, value)),
+    pub(crate) fn set_field(fields: &mut Fields<'a>, column: Column<'a>, value: &'a [u8]) {
+        match fields
+            .iter_mut()
+            .find(|field| field.column.name == column.name)
+        {
+            Some(field) => field.value = value,
+            None => fields.push(Field { column, value }),
         }
     }
 
@@ -276,11 +309,9 @@ impl<'a> Reply<'a> {
     /// Returns whether all texts outside ASCII are valid UTF-8. `None`: there are none.
     pub(crate) fn is_utf8(&self) -> Option<bool> {
         let rows = self.players.values().chain(self.teams.values()).flatten();
-        let mut texts = self
-            .pairs
-            .iter()
-            .chain(rows)
-            .map(|(_, value)| *value)
+        let pairs = self.pairs.iter().map(|(_, value)| *value);
+        let mut texts = pairs
+            .chain(rows.map(|field| field.value))
             .filter(|value| !value.is_ascii())
             .peekable();
         texts.peek()?;
@@ -290,13 +321,13 @@ impl<'a> Reply<'a> {
     /// Returns the teams with their row numbers.
     fn team_list(&self) -> Vec<(u32, Value)> {
         let team = |fields: &Fields<'a>| {
-            let field = |&(field, value): &(&[u8], &[u8])| {
-                if is_any(field, &TEAM_NAMES) {
+            let field = |&Field { column, value }: &Field<'_>| {
+                if is_any(column.name, &TEAM_NAMES) {
                     return ("name".into(), Value::Str(text(value)));
                 }
-                (text(field), number_or_text(value))
+                (text(column.name), number_or_text(value))
             };
-            let named = fields.iter().filter(|(_, value)| !is_blank(value));
+            let named = fields.iter().filter(|field| !is_blank(field.value));
             Value::Table(named.map(field).collect())
         };
         let teams = self.teams.iter().map(|(row, fields)| (*row, team(fields)));
@@ -335,11 +366,11 @@ impl<'a> Reply<'a> {
     /// Returns the number of bots, if the rows have a field for it.
     fn bots(&self) -> Option<i64> {
         let flags = self.players.values().flatten();
-        let flags: Vec<_> = flags
-            .filter(|(field, _)| is_any(field, &[b"AIBot"]))
-            .collect();
-        let bots = flags.iter().filter(|(_, value)| *value == b"1").count();
-        (!flags.is_empty()).then_some(bots as i64)
+        let mut flags = flags
+            .filter(|field| field.column.kind == PlayerField::Bot)
+            .peekable();
+        flags.peek()?;
+        Some(flags.filter(|field| field.value == b"1").count() as i64)
     }
 
     fn player_list(&self, first_team: u32, teams: &[(u32, Value)], codes: Codes) -> Vec<Player> {
@@ -449,13 +480,13 @@ fn is_canonical(number: i64, value: &[u8]) -> bool {
 }
 
 fn name<'a>(fields: &Fields<'a>) -> Option<&'a [u8]> {
-    let rank = |field| match PlayerField::of(field) {
+    let rank = |field: &Field<'a>| match field.column.kind {
         PlayerField::Name(rank) => Some(rank),
         _ => None,
     };
     let names = fields
         .iter()
-        .filter_map(|&(field, value)| Some((rank(field)?, value)));
+        .filter_map(|field| Some((rank(field)?, field.value)));
     names.min_by_key(|(rank, _)| *rank).map(|(_, name)| name)
 }
 
@@ -463,8 +494,8 @@ fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)], codes: C
     let mut player = Player::named(codes.apply(name(fields).unwrap_or_default()));
     let integer = |value: &[u8]| decimal(value.trim_ascii());
     let mut score: Option<(u8, usize)> = None;
-    for (place, (field, value)) in fields.iter().enumerate() {
-        if let PlayerField::Score(rank) = PlayerField::of(field)
+    for (place, Field { column, value }) in fields.iter().enumerate() {
+        if let PlayerField::Score(rank) = column.kind
             && score.is_none_or(|(best, _)| rank < best)
             && let Some(number) = integer(value)
         {
@@ -474,23 +505,22 @@ fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)], codes: C
     }
     let score = score.map(|(_, place)| place);
     let mut others = Vec::new();
-    for (place, &(field, value)) in fields.iter().enumerate() {
-        let kind = PlayerField::of(field);
-        if matches!(kind, PlayerField::Name(_)) || is_blank(value) || score == Some(place) {
+    for (place, &Field { column, value }) in fields.iter().enumerate() {
+        if matches!(column.kind, PlayerField::Name(_)) || is_blank(value) || score == Some(place) {
             continue;
         }
-        if kind == PlayerField::Team {
+        if column.kind == PlayerField::Team {
             player.team = team(&by_content(value).0, first_team, teams);
             continue;
         }
-        if kind == PlayerField::Ping
+        if column.kind == PlayerField::Ping
             && let Some(ping) = integer(value).and_then(|ping| ping.try_into().ok())
         {
             player.latency_ms = Some(ping);
             continue;
         }
-        if field.len() <= MAX_FIELD_NAME {
-            others.push((text(field), Value::Str(text(value))));
+        if column.name.len() <= MAX_FIELD_NAME {
+            others.push((text(column.name), Value::Str(text(value))));
         }
     }
     if !others.is_empty() {
@@ -530,7 +560,10 @@ mod tests {
     use alloc::vec;
 
     fn row<'a>(name: &'a [u8]) -> Fields<'a> {
-        vec![(b"player", name)]
+        vec![Field {
+            column: Column::new(b"player"),
+            value: name,
+        }]
     }
 
     fn status(reply: Reply<'_>) -> (Box<Status>, Vec<&'static str>) {

@@ -503,7 +503,7 @@ mod tests {
             let part = parse_part(bytes, &mut Notes::default()).unwrap();
             let reply = join([part]);
             let fields = reply.players.get(&0).cloned().unwrap_or_default();
-            (fields.first().map(|(_, name)| *name), fields.len())
+            (fields.first().map(|field| field.value), fields.len())
         };
         let inside = name(b"\\player_0\\a\\b\\frags_0\\1\\final\\");
         assert_eq!(inside, (Some(&b"a\\b"[..]), 2));

@@ -491,7 +491,7 @@ mod tests {
             .players
             .values()
             .flatten()
-            .map(|(_, name)| *name)
+            .map(|field| field.value)
             .collect();
         assert_eq!(names, [b"Arla", b"Belo"]);
     }
