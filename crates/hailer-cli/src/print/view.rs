@@ -295,9 +295,10 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
     if !uuids && members.is_empty() && keys.is_empty() {
         return names(out, &players.list);
     }
+    let titles: Vec<String> = members.iter().map(|member| member_title(member)).collect();
     let mut header = vec![("player", Fit::Cut)];
     header.extend(uuids.then_some(("UUID", Fit::Whole)));
-    header.extend(members.iter().map(|member| (member.title, Fit::Cut)));
+    header.extend(titles.iter().map(|title| (&**title, Fit::Cut)));
     header.extend(keys.iter().map(|key| (*key, Fit::Cut)));
     let rows = players.list.iter().map(|player| {
         let mut row = vec![line(&player.name.plain(), 48)];
@@ -313,6 +314,13 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
         row
     });
     table::print(out, &header, &rows.collect::<Vec<_>>())
+}
+
+fn member_title(member: &Member<Player>) -> String {
+    match member.unit {
+        Some(unit) => format!("{} ({})", member.title, unit.symbol()),
+        None => member.title.into(),
+    }
 }
 
 /// Formats a value of a player. Times arrive as binary fractions with many digits.

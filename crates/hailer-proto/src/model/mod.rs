@@ -10,7 +10,7 @@ mod text;
 mod value;
 
 pub use icon::{Icon, IconError};
-pub use members::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
+pub use members::{Member, PLAYER_MEMBERS, STATUS_MEMBERS, Unit};
 pub use text::{
     Carets, Run, Style, Text, TextBuilder, TextColor, colored, is_control, printable,
     without_controls,

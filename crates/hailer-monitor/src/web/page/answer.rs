@@ -1,13 +1,18 @@
 //! The last answer of a server: fields that a row of the list does not show, and its datagrams,
 //! explained field by field by the regular parser.
 
+use crate::sample::Millis;
 use crate::state::LastStatus;
 use crate::state::find::{SearchTerms, natural};
+use crate::web::page::past::PlayerOrder;
 use crate::web::show::{self, ShortText};
-use hailer::proto::model::{PLAYER_MEMBERS, Roster, STATUS_MEMBERS, Value};
+use hailer::proto::model::{
+    Member, PLAYER_MEMBERS, Player, Roster, STATUS_MEMBERS, Status, Unit, Value,
+};
 use hailer::proto::wire::{Deviation, Field, Notes};
 use hailer::proto::{DatagramContext, Protocol};
 use hailer::registry;
+use std::cmp::Ordering;
 use std::fmt::Write;
 
 /// Maximum number of fields shown, over all datagrams; the others are counted.
@@ -36,12 +41,31 @@ pub(crate) struct Details {
     pub(crate) own_address: Option<String>,
     /// Why the list of players is incomplete, or can be.
     pub(crate) roster: Option<&'static str>,
-    pub(crate) players: Vec<Entry>,
-    /// Number of players not shown.
-    pub(crate) more_players: usize,
+    pub(crate) players: PlayerTable,
     /// Whether the server has rules and extras, even if the search hides all of them.
     pub(crate) has_rules: bool,
     pub(crate) has_extras: bool,
+}
+
+/// The listed players.
+#[derive(Default)]
+pub(crate) struct PlayerTable {
+    /// Members that at least one player has.
+    pub(crate) columns: Vec<&'static Member<Player>>,
+    /// Whether a player has extras.
+    pub(crate) has_extras: bool,
+    pub(crate) rows: Vec<PlayerRow>,
+    /// Number of players not shown.
+    pub(crate) more: usize,
+}
+
+/// A listed player.
+pub(crate) struct PlayerRow {
+    pub(crate) name: ShortText,
+    /// A value for each column, and as text.
+    values: Vec<Option<Value>>,
+    pub(crate) cells: Vec<ShortText>,
+    pub(crate) extras: ShortText,
 }
 
 /// Name, explanation and value.
@@ -100,27 +124,7 @@ impl Details {
             let entry = Entry::new(deviation.name, deviation.help, "");
             details.deviations.push(entry);
         }
-        // The names come from the row, which honors the privacy settings. The status only adds the
-        // other fields of a player.
-        for (nth, name) in last.players.iter().take(MAX_ENTRIES).enumerate() {
-            let listed = status.players.list.get(nth);
-            let listed = listed.filter(|player| player.name.plain() == *name);
-            let mut value = String::new();
-            if let Some(player) = listed {
-                for member in PLAYER_MEMBERS {
-                    if let Some(own) = (member.value)(player) {
-                        let nth = usize::from(!value.is_empty());
-                        named(&mut value, nth, member.title, &own);
-                    }
-                }
-                for extra in &player.extra {
-                    let nth = usize::from(!value.is_empty());
-                    named(&mut value, nth, extra.key, &extra.value);
-                }
-            }
-            details.players.push(Entry::new(name, "", &value));
-        }
-        details.more_players = last.players.len().saturating_sub(MAX_ENTRIES);
+        details.players = PlayerTable::of(last, &status);
         details
     }
 }
@@ -134,16 +138,144 @@ impl Details {
             return;
         }
         let fits = |entry: &Entry| words.are_in_one_of(&[entry.key.whole(), entry.value.whole()]);
-        for list in [&mut self.rules, &mut self.extras, &mut self.players] {
+        for list in [&mut self.rules, &mut self.extras] {
             list.retain(fits);
         }
-        self.more_players = 0;
+        self.players.keep(words);
+    }
+}
+
+impl PlayerTable {
+    fn of(last: &LastStatus, status: &Status) -> Self {
+        let mut table = Self {
+            more: last.players.len().saturating_sub(MAX_ENTRIES),
+            ..Self::default()
+        };
+        // The names come from the row, which honors the privacy settings. The status only adds the
+        // other fields of a player.
+        let listed: Vec<_> = last
+            .players
+            .iter()
+            .zip(0..MAX_ENTRIES)
+            .map(|(name, place)| {
+                let player = status.players.list.get(place);
+                (name, player.filter(|player| player.name.plain() == *name))
+            })
+            .collect();
+        let is_known = |member: &&Member<Player>| {
+            let mut players = listed.iter().filter_map(|(_, player)| *player);
+            players.any(|player| (member.value)(player).is_some())
+        };
+        table.columns = PLAYER_MEMBERS.iter().filter(is_known).collect();
+        for (name, player) in listed {
+            let row = PlayerRow::of(name, player, &table.columns);
+            table.has_extras |= !row.extras.text.is_empty();
+            table.rows.push(row);
+        }
+        table
     }
 
-    /// Sorts players by name.
-    pub(crate) fn sort_players(&mut self) {
-        self.players
-            .sort_by(|a, b| natural(&a.key.text, &b.key.text));
+    /// Returns whether the table has no players.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Returns the number of players, including those not shown.
+    pub(crate) fn count(&self) -> usize {
+        self.rows.len() + self.more
+    }
+
+    /// Returns whether the server reports only names.
+    pub(crate) fn has_only_names(&self) -> bool {
+        self.columns.is_empty() && !self.has_extras
+    }
+
+    /// Returns the value of `aria-sort` for the heading with this order.
+    pub(crate) fn direction(&self, heading: PlayerOrder, chosen: PlayerOrder) -> &'static str {
+        let is_text = |key| {
+            let column = self.columns.iter().position(|member| member.key == key);
+            let mut rows = self.rows.iter();
+            column.is_some_and(|column| {
+                rows.any(|row| matches!(row.values.get(column), Some(Some(Value::Str(_)))))
+            })
+        };
+        match heading {
+            _ if heading != chosen => "none",
+            PlayerOrder::Member(key) if !is_text(key) => "descending",
+            _ => "ascending",
+        }
+    }
+
+    /// Hides players that do not match the search.
+    fn keep(&mut self, words: &SearchTerms) {
+        self.rows.retain(|row| {
+            let mut texts = vec![row.name.whole(), row.extras.whole()];
+            texts.extend(row.cells.iter().map(ShortText::whole));
+            words.are_in_one_of(&texts)
+        });
+        self.more = 0;
+    }
+
+    /// Sorts the players.
+    pub(crate) fn sort(&mut self, order: PlayerOrder) {
+        match order {
+            PlayerOrder::Server => {}
+            PlayerOrder::Name => self
+                .rows
+                .sort_by(|a, b| natural(&a.name.text, &b.name.text)),
+            PlayerOrder::Member(key) => {
+                let column = self.columns.iter().position(|member| member.key == key);
+                if let Some(column) = column {
+                    self.rows.sort_by(|a, b| {
+                        let [a, b] = [a, b].map(|row| row.values.get(column)?.as_ref());
+                        by_value(a, b)
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Compares two values for a list: the highest number first, texts in alphabetical order, missing
+/// values last.
+fn by_value(a: Option<&Value>, b: Option<&Value>) -> Ordering {
+    match (a, b) {
+        (Some(Value::Int(a)), Some(Value::Int(b))) => b.cmp(a),
+        (Some(Value::Float(a)), Some(Value::Float(b))) => b.total_cmp(a),
+        (Some(a), Some(b)) => natural(&text(a), &text(b)),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    }
+}
+
+impl PlayerRow {
+    fn of(name: &str, player: Option<&Player>, columns: &[&'static Member<Player>]) -> Self {
+        let value = |member: &&'static Member<Player>| (member.value)(player?);
+        let values: Vec<Option<Value>> = columns.iter().map(value).collect();
+        let cell = |(member, value): (&&'static Member<Player>, &Option<Value>)| {
+            let value = value.as_ref();
+            let cell = value.map(|value| with_unit(value, member.unit));
+            show::cut(&cell.unwrap_or_default(), 60)
+        };
+        let cells = columns.iter().zip(&values).map(cell).collect();
+        let mut extras = String::new();
+        for (nth, extra) in player.iter().flat_map(|player| &player.extra).enumerate() {
+            named(&mut extras, nth, extra.key, &extra.value);
+        }
+        Self {
+            name: show::cut(name, 80),
+            values,
+            cells,
+            extras: show::cut(&extras, MAX_VALUE_CHARS),
+        }
+    }
+}
+
+/// Formats a value of a player for people.
+fn with_unit(value: &Value, unit: Option<Unit>) -> String {
+    match (value, unit) {
+        (Value::Float(seconds), Some(Unit::Seconds)) => show::length((seconds * 1_000.0) as Millis),
+        (value, Some(unit)) => format!("{}\u{A0}{}", text(value), unit.symbol()),
+        (value, None) => text(value),
     }
 }
 
@@ -362,7 +494,8 @@ mod tests {
         };
         assert_eq!(texts(&details.rules), ["ab=c"]);
         assert!(texts(&details.extras).contains(&"plugins=Tides\u{A0}2.1".to_owned()));
-        assert_eq!(texts(&details.players), ["Ada=", "Cy="]);
+        let names = details.players.rows.iter().map(|row| &*row.name.text);
+        assert_eq!(names.collect::<Vec<_>>(), ["Ada", "Cy"]);
         assert_eq!(details.deviations[0].help, deviation.help);
         assert_eq!(
             (details.own_address.as_deref(), details.roster.is_some()),
@@ -375,8 +508,58 @@ mod tests {
             r#"{"schema":1,"status":{"rules":{},"extra":[]}}"#,
         ] {
             let details = Details::of(&last(broken.as_bytes()), None);
-            assert_eq!(details.players.len(), 2, "{broken}");
+            assert_eq!(details.players.count(), 2, "{broken}");
         }
+    }
+
+    #[test]
+    fn players_are_sorted_by_a_column() {
+        let answer = serde_json::json!({"schema": "hailer/answer/2", "status": {
+            "players": {"roster": "whole", "list": [
+                {"name": "Bo", "score": 3, "time_s": 61.5, "latency_ms": 40},
+                {"name": "Ada", "score": 12, "time_s": 7.0, "team": "Red"},
+                {"name": "Cy", "extra": {"spectator": true}},
+                {"name": "Dee", "score": -1, "team": "Blue"},
+            ]},
+        }});
+        let last = LastStatus {
+            answer: answer.to_string().as_bytes().into(),
+            players: ["Bo".into(), "Ada".into(), "Cy".into(), "Dee".into()].into(),
+            ..LastStatus::default()
+        };
+        let mut players = Details::of(&last, None).players;
+        let keys: Vec<_> = players.columns.iter().map(|member| member.key).collect();
+        assert_eq!(keys, ["score", "time_s", "team", "latency_ms"]);
+        let cells = players.rows[0].cells.iter().map(|cell| &*cell.text);
+        let expected = ["3", "1\u{202F}min", "", "40\u{A0}ms"];
+        assert_eq!(cells.collect::<Vec<_>>(), expected);
+        assert_eq!(players.rows[2].extras.text, "spectator\u{A0}yes");
+        for (order, expected, direction) in [
+            (
+                PlayerOrder::Member("score"),
+                ["Ada", "Bo", "Dee", "Cy"],
+                "descending",
+            ),
+            (
+                PlayerOrder::Member("time_s"),
+                ["Bo", "Ada", "Dee", "Cy"],
+                "descending",
+            ),
+            (
+                PlayerOrder::Member("team"),
+                ["Dee", "Ada", "Bo", "Cy"],
+                "ascending",
+            ),
+            (PlayerOrder::Name, ["Ada", "Bo", "Cy", "Dee"], "ascending"),
+        ] {
+            players.sort(order);
+            let names = players.rows.iter().map(|row| &*row.name.text);
+            assert_eq!(names.collect::<Vec<_>>(), expected, "{order:?}");
+            assert_eq!(players.direction(order, order), direction);
+            assert_eq!(players.direction(order, PlayerOrder::Server), "none");
+        }
+        players.keep(&SearchTerms::of("red"));
+        assert_eq!(players.rows.len(), 1);
     }
 
     #[test]

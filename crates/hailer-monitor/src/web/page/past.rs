@@ -10,7 +10,9 @@ use crate::web::chart::{Chart, ChartStyle, Svg};
 use crate::web::page::row::Time;
 use crate::web::show::{self, NOTHING, ShortText};
 use compact_str::CompactString;
+use hailer::proto::model::PLAYER_MEMBERS;
 use std::collections::HashSet;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// Maximum number of events and of sessions shown.
@@ -115,14 +117,44 @@ impl Order {
     }
 }
 
+/// Order of the players online.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum PlayerOrder {
+    /// As the server lists them.
+    #[default]
+    Server,
+    /// By name.
+    Name,
+    /// By the member with this key: the highest number first, texts in alphabetical order.
+    Member(&'static str),
+}
+
+impl PlayerOrder {
+    /// Returns the order with this word. Unknown words are the order of the server.
+    fn of(word: &str) -> Self {
+        let member = || PLAYER_MEMBERS.iter().find(|member| member.key == word);
+        match word {
+            "name" => Self::Name,
+            _ => member().map_or(Self::Server, |member| Self::Member(member.key)),
+        }
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Name => "name",
+            Self::Member(key) => key,
+        }
+    }
+}
+
 /// Parameters of the page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HistoryQuery {
     /// `None`: 24 hours, or less for a new server.
     pub(crate) range: Option<Range>,
     pub(crate) order: Order,
-    /// Whether players are sorted by name instead of the order of the server.
-    pub(crate) is_who_by_name: bool,
+    pub(crate) who: PlayerOrder,
     /// Search as typed; all words must match.
     pub(crate) find: String,
 }
@@ -142,7 +174,7 @@ impl HistoryQuery {
                         .find(|order| order.word() == value)
                         .unwrap_or_default();
                 }
-                "who" => wanted.is_who_by_name = value == "name",
+                "who" => wanted.who = PlayerOrder::of(&value),
                 "find" => wanted.find = value.trim().chars().take(MAX_SEARCH_CHARS).collect(),
                 _ => {}
             }
@@ -164,7 +196,7 @@ impl HistoryQuery {
                 self.order.word(),
                 self.order == Order::default(),
             ),
-            ("who", "name", !self.is_who_by_name),
+            ("who", self.who.word(), self.who == PlayerOrder::default()),
             ("find", &self.find, self.find.is_empty()),
         ] {
             if !is_usual {
@@ -605,13 +637,14 @@ impl Plot {
     }
 
     fn uptime(whole: &BucketSum, uptime: Option<f64>) -> Self {
-        let resent = show::share(whole.resent, whole.sent);
+        let mut summary = or_nothing(uptime.map(show::percent));
+        if whole.resent > 0 {
+            let resent = show::share(whole.resent, whole.sent);
+            let _ = write!(summary, " · {resent} of datagrams resent");
+        }
         Self {
             title: "Uptime",
-            summary: format!(
-                "{} · {resent} of datagrams resent",
-                or_nothing(uptime.map(show::percent))
-            ),
+            summary,
             style: ChartStyle::Share,
             mean: BucketSum::uptime,
             highest: None,
@@ -735,11 +768,11 @@ mod tests {
     fn ranges_are_words_of_the_address() {
         for range in Range::ALL {
             for order in Order::ALL {
-                for (is_who_by_name, find) in [(false, ""), (true, "a & b")] {
+                for (who, find) in [("", ""), ("name", "a & b"), ("score", "")] {
                     let wanted = HistoryQuery {
                         range: Some(range),
                         order,
-                        is_who_by_name,
+                        who: PlayerOrder::of(who),
                         find: find.into(),
                     };
                     assert_eq!(

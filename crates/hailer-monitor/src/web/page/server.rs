@@ -6,9 +6,9 @@ use crate::state::find::SearchTerms;
 use crate::web::App;
 use crate::web::api::Api;
 use crate::web::motd::{Piece, pieces};
-use crate::web::page::answer::{Datagram, Details, explain};
+use crate::web::page::answer::{Datagram, Details, PlayerTable, explain};
 use crate::web::page::filter::{Filter, protocol};
-use crate::web::page::past::{HistoryQuery, HistoryView, Order, Range};
+use crate::web::page::past::{HistoryQuery, HistoryView, Order, PlayerOrder, Range};
 use crate::web::page::row::{StateView, Time};
 use crate::web::page::{self, Frame, html};
 use crate::web::show::{self, ShortText};
@@ -19,7 +19,7 @@ use axum::response::Response;
 use hailer::catalog;
 use hailer::proto::Protocol;
 
-/// Maximum length of the MAX_MOTD_CHARS, in characters.
+/// Maximum length of a MOTD, in characters.
 const MAX_MOTD_CHARS: usize = 1_000;
 
 /// `/server/{name}?range=24h`
@@ -75,13 +75,22 @@ struct ServerPage {
     details: Details,
     /// Parameters of the page.
     wanted: HistoryQuery,
-    /// URL that changes the order of players.
-    who: String,
+    player_columns: Vec<PlayerColumn>,
     badge: Option<String>,
     widget: Option<String>,
     /// Time of the last answer.
     status_at: Option<Time>,
     datagrams: Vec<Datagram>,
+}
+
+/// Heading of a column of the players.
+struct PlayerColumn {
+    title: &'static str,
+    help: &'static str,
+    /// URL that changes the order of players.
+    address: String,
+    /// Value of `aria-sort`.
+    sort: &'static str,
 }
 
 /// A label and a value.
@@ -110,24 +119,42 @@ impl ServerPage {
             .map(|status| explain(status, spoken_protocol))
             .unwrap_or_default();
         if !app.has_player_names {
-            details.players.clear();
-            details.more_players = 0;
+            details.players = PlayerTable::default();
             datagrams.clear();
         }
         details.keep(&SearchTerms::of(&wanted.find));
-        if wanted.is_who_by_name {
-            details.sort_players();
-        }
+        details.players.sort(wanted.who);
         let group = Filter {
             group: server.group.clone(),
             ..Filter::default()
         };
         let here = |wanted: &HistoryQuery| format!("/server/{}{}", server.name, wanted.query());
         let (has_badges, has_widgets) = app.api.as_ref().map_or((false, false), Api::for_sites);
-        let who = HistoryQuery {
-            is_who_by_name: !wanted.is_who_by_name,
-            ..wanted.clone()
+        // A second click restores the order of the server.
+        let player_order = |order: PlayerOrder| {
+            let who = if wanted.who == order {
+                PlayerOrder::Server
+            } else {
+                order
+            };
+            let wanted = wanted.clone();
+            format!("{}#who", here(&HistoryQuery { who, ..wanted }))
         };
+        let mut player_columns = vec![PlayerColumn {
+            title: "Player",
+            help: "Name shown in the game",
+            address: player_order(PlayerOrder::Name),
+            sort: details.players.direction(PlayerOrder::Name, wanted.who),
+        }];
+        player_columns.extend(details.players.columns.iter().map(|member| {
+            let order = PlayerOrder::Member(member.key);
+            PlayerColumn {
+                title: member.title,
+                help: member.help,
+                address: player_order(order),
+                sort: details.players.direction(order, wanted.who),
+            }
+        }));
         Self {
             frame: Frame::new(app, headers, here(&wanted)),
             at: row.last_sample.map_or(0, |last| last.at),
@@ -181,7 +208,7 @@ impl ServerPage {
             past,
             has_player_names: app.has_player_names,
             details,
-            who: format!("{}#who", here(&who)),
+            player_columns,
             wanted,
             badge: has_badges.then(|| format!("/badge/{}.svg", server.name)),
             widget: has_widgets.then(|| format!("/widget/{}", server.name)),
