@@ -196,6 +196,16 @@ impl OneQueryResponder {
         token
     }
 
+    /// Returns the epoch and the tag of a token, if its other bytes are zero.
+    fn token_parts(token: &[u8; 32]) -> Option<(Epoch, u128)> {
+        let (epoch, rest) = token.split_first_chunk()?;
+        let (zeros, rest) = rest.split_first_chunk::<4>()?;
+        let (tag, rest) = rest.split_first_chunk()?;
+        let is_padded = *zeros == [0; 4] && *rest == [0; 8];
+        let epoch = Epoch(u32::from_be_bytes(*epoch));
+        is_padded.then_some((epoch, u128::from_be_bytes(*tag)))
+    }
+
     /// Returns the address of the client as challenge tokens contain it.
     fn token_owner(&self, from: SocketAddr) -> SocketAddr {
         if self.is_port_bound {
@@ -206,11 +216,12 @@ impl OneQueryResponder {
     }
 
     fn accepts(&self, Token(token): Token, from: SocketAddr, epoch: Epoch) -> bool {
-        let [a, b, c, d, ..] = token;
-        let minted = Epoch(u32::from_be_bytes([a, b, c, d]));
+        let Some((minted, sent)) = Self::token_parts(&token) else {
+            return false;
+        };
         let age = epoch.0.wrapping_sub(minted.0);
         let mut tags = self.keys.accepted(PURPOSE, self.token_owner(from), minted);
-        age < GENERATIONS && tags.any(|tag| Self::token(minted, tag).ct_eq(&token).into())
+        age < GENERATIONS && tags.any(|tag| tag.ct_eq(&sent).into())
     }
 
     fn allows(&self, query: &Query<'_>) -> bool {
