@@ -27,7 +27,7 @@ pub struct Unreal2Exchange {
     /// Timeouts in this state.
     silent: u8,
     status: Box<Status>,
-    /// Datagrams of this state, to drop those that arrive twice.
+    /// Datagrams of the rules and players, to drop those that arrive twice.
     seen: Vec<Vec<u8>>,
     /// Rules as keys and values.
     rules: Vec<(CompactString, CompactString)>,
@@ -77,7 +77,6 @@ impl Unreal2Exchange {
     fn enter(&mut self, state: State, out: &mut Vec<u8>) -> Step {
         self.state = state;
         self.silent = 0;
-        self.seen.clear();
         self.send(out)
     }
 
@@ -94,16 +93,21 @@ impl Unreal2Exchange {
             // The next reply has everything again.
             State::Rules => {
                 self.rules.clear();
-                self.seen.clear();
+                self.forget(Kind::Rules);
             }
             State::Players(_) => {
                 self.players.clear();
                 self.scoreboard.clear();
-                self.seen.clear();
+                self.forget(Kind::Players);
             }
             State::Fence => {}
         }
         self.send(out)
+    }
+
+    /// Accepts datagrams of this kind again.
+    fn forget(&mut self, kind: Kind) {
+        self.seen.retain(|seen| Kind::of_reply(seen) != Some(kind));
     }
 
     fn note_missing_rules(&mut self) {
@@ -149,7 +153,11 @@ impl Unreal2Exchange {
             self.notes.deviation(deviation, *at);
         }
         if kind != Kind::Info {
-            if self.seen.len() == MAX_DATAGRAMS {
+            let same_kind = self
+                .seen
+                .iter()
+                .filter(|seen| Kind::of_reply(seen) == Some(kind));
+            if same_kind.count() == MAX_DATAGRAMS {
                 return Step::Bad(Fault::Misbehaved("its reply has more than 64 datagrams"));
             }
             self.seen.push(bytes.into());
