@@ -229,7 +229,8 @@ impl SampExchange {
         };
         status.rules = rules.iter().map(rule).collect();
         let value = |key: &str| {
-            let rule = status.rules.iter().find(|rule| rule.key == key);
+            let mut rules = status.rules.iter();
+            let rule = rules.find(|rule| rule.key.eq_ignore_ascii_case(key));
             let value = rule.map(|rule| rule.value.clone());
             value.filter(|value| !value.is_empty())
         };
