@@ -11,7 +11,7 @@
 
 use crate::codepage::utf8_or_western;
 use crate::model::{Player, Rule, Text, is_control};
-use crate::wire::{Deviation, Error, Notes, Utf8, cut, decimal, first_of};
+use crate::wire::{Deviation, Error, Notes, Utf8, cut, decimal, first_of, whole_number};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -276,9 +276,10 @@ pub fn decode(bytes: &[u8]) -> CompactString {
     CompactString::new(utf8_or_western(bytes).0)
 }
 
-/// Parses a decimal number with an optional sign.
+/// Parses a whole decimal number with an optional sign. Spaces around it and a fraction of zeros do
+/// not matter.
 pub fn number(bytes: &[u8]) -> Option<i64> {
-    decimal(bytes).or_else(|| decimal(bytes.trim_ascii()))
+    decimal(bytes).or_else(|| whole_number(bytes))
 }
 
 fn quoted(bytes: &[u8]) -> String {

@@ -4,7 +4,7 @@ use super::deviation::{MISSING_PLAYERS, NO_FULL_REPLY, ODD_NUMBER};
 use super::message::{self, Kind, LISTED, Reply};
 use crate::model::{Address, Extra, Player, Rule, Status, Text};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
-use crate::wire::{Notes, by_content, filled};
+use crate::wire::{Notes, by_content, filled, whole_number};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use compact_str::CompactString;
@@ -91,8 +91,7 @@ fn string(bytes: &[u8]) -> CompactString {
 }
 
 fn integer<T: TryFrom<i64>>(text: &[u8]) -> Option<T> {
-    let number: i64 = core::str::from_utf8(text).ok()?.trim().parse().ok()?;
-    number.try_into().ok()
+    whole_number(text)?.try_into().ok()
 }
 
 /// Converts a reply to a status (spec/ase.md#5).
@@ -104,7 +103,7 @@ fn status(reply: &Reply<'_>, kind: Kind, has_players: bool, notes: &mut Notes) -
         mode: filled(reply.mode),
         map: filled(map),
         version: filled(reply.version),
-        has_password: match reply.password {
+        has_password: match reply.password.trim_ascii() {
             b"0" => Some(false),
             b"1" => Some(true),
             _ => None,
@@ -144,11 +143,12 @@ fn status(reply: &Reply<'_>, kind: Kind, has_players: bool, notes: &mut Notes) -
     if expected.is_some_and(|expected| count < expected) {
         notes.deviation(&MISSING_PLAYERS, 0);
     }
-    // Short replies leave names empty that do not fit.
-    let named = reply
-        .players
-        .iter()
-        .filter(|player| !player.name.is_empty());
+    // Short replies leave names empty that do not fit. In full replies, a player may have no name
+    // yet.
+    let named = reply.players.iter().filter(|player| {
+        let is_known = kind == Kind::Full && !(player.score.is_empty() && player.ping.is_empty());
+        is_known || !player.name.is_empty()
+    });
     let is_withheld = count == 0 && status.players.online != Some(0);
     if !is_withheld {
         status.players.set_list(named.map(player).collect());

@@ -2,7 +2,7 @@
 
 use super::deviation::*;
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, by_content, first_nul};
+use crate::wire::{Error, Notes, Reader, by_content, first_nul, whole_number};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -138,10 +138,9 @@ fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Err
     Ok(text)
 }
 
-/// Parses decimal digits with an optional sign. Other text is a deviation.
+/// Parses a whole decimal number with an optional sign. Other text is a deviation.
 fn number(text: &[u8], at: usize, notes: &mut Notes) -> Option<i64> {
-    let number = core::str::from_utf8(text).ok();
-    let number = number.and_then(|text| text.parse().ok());
+    let number = whole_number(text);
     if number.is_none() {
         notes.deviation(&ODD_NUMBER, at);
     }

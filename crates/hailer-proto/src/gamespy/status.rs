@@ -3,7 +3,7 @@
 use super::MAX_FIELD_NAME;
 use super::deviation::{DUPLICATE_KEY, ODD_NUMBER, STALE_PLAYERS};
 use crate::model::{Address, Carets, Extra, Player, Rule, Status, Text, Value};
-use crate::wire::{Notes, by_content, decimal, filled};
+use crate::wire::{Notes, by_content, decimal, filled, whole_number};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -336,11 +336,15 @@ impl<'a> Reply<'a> {
             .collect()
     }
 
-    /// Removes players without a name, and the surplus ones of servers that keep stale players.
+    /// Removes rows that are no players, and the surplus ones of servers that keep stale players.
     fn drop_stale_players(&mut self, status: &mut Status, notes: &mut Notes) {
-        self.players
-            .retain(|_, fields| name(fields).is_some_and(|name| !name.is_empty()));
+        self.players.retain(|_, fields| name(fields).is_some());
         let online = status.players.online.and_then(|n| usize::try_from(n).ok());
+        // A player may have no name yet, and a table may have unused rows. The count decides.
+        if online.is_none_or(|online| online < self.players.len()) {
+            self.players
+                .retain(|_, fields| name(fields).is_some_and(|name| !name.is_empty()));
+        }
         let Some(online) =
             online.filter(|online| self.has_stale_players && *online < self.players.len())
         else {
@@ -416,7 +420,8 @@ fn set_member(
         Member::Mode => status.mode = filled(value),
         Member::Online => status.players.online = number(value, notes),
         Member::Max => status.players.max = number(value, notes),
-        Member::Port => address.port = number(value, notes),
+        // 0 is a server that does not know its port.
+        Member::Port => address.port = number(value, notes).filter(|port| *port != 0),
         Member::Host => address.host = filled(value),
         Member::Password => {
             status.has_password = boolean(value);
@@ -429,6 +434,7 @@ fn set_member(
 
 /// Parses a flag in the forms of all known servers.
 fn boolean(value: &[u8]) -> Option<bool> {
+    let value = value.trim_ascii();
     let is = |words: [&str; 4]| {
         words
             .iter()
@@ -442,7 +448,7 @@ fn boolean(value: &[u8]) -> Option<bool> {
 
 /// Parses a count or port. Other text, or a number out of range, is a deviation and omitted.
 fn number<T: TryFrom<i64>>(value: &[u8], notes: &mut Notes) -> Option<T> {
-    let number = decimal(value.trim_ascii()).and_then(|number| number.try_into().ok());
+    let number = whole_number(value).and_then(|number| number.try_into().ok());
     if number.is_none() {
         notes.deviation(&ODD_NUMBER, 0);
     }
@@ -492,7 +498,7 @@ fn name<'a>(fields: &Fields<'a>) -> Option<&'a [u8]> {
 
 fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)], codes: Codes) -> Player {
     let mut player = Player::named(codes.apply(name(fields).unwrap_or_default()));
-    let integer = |value: &[u8]| decimal(value.trim_ascii());
+    let integer = whole_number;
     let mut score: Option<(u8, usize)> = None;
     for (place, Field { column, value }) in fields.iter().enumerate() {
         if let PlayerField::Score(rank) = column.kind

@@ -22,6 +22,7 @@ pub use deviation::Deviation;
 pub(crate) use deviation::deviations;
 pub use notes::{Field, Notes};
 pub use reader::Reader;
+pub(crate) use text::whole_number;
 pub use text::{
     Latin1, Utf8, by_content, decimal, filled, first_nul, first_of, hexadecimal, nuls, offsets,
     utf8_or_latin1, utf16,

@@ -58,6 +58,18 @@ pub fn decimal(bytes: &[u8]) -> Option<i64> {
     }
 }
 
+/// Parses a whole number in the forms that servers use: with spaces around it, or with a fraction
+/// of zeros, such as ` 50` or `16.00`.
+pub(crate) fn whole_number(bytes: &[u8]) -> Option<i64> {
+    let text = bytes.trim_ascii();
+    decimal(text).or_else(|| {
+        let point = text.iter().position(|byte| *byte == b'.')?;
+        let (whole, fraction) = text.split_at_checked(point)?;
+        let zeros = fraction.get(1..).filter(|zeros| !zeros.is_empty())?;
+        decimal(whole).filter(|_| zeros.iter().all(|digit| *digit == b'0'))
+    })
+}
+
 /// The start or the end of a message that is valid UTF-8, checked once, so that most texts in it
 /// need no further check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -272,6 +284,24 @@ mod tests {
                 .map(u32::from)
                 .eq(all.iter().map(|byte| u32::from(*byte)))
         );
+    }
+
+    #[test]
+    fn whole_numbers_have_spaces_and_zeros_around_them() {
+        for (text, number) in [
+            ("16", Some(16)),
+            (" 50 ", Some(50)),
+            ("16.000", Some(16)),
+            ("-3.0", Some(-3)),
+            ("16.", None),
+            (".0", None),
+            ("16.5", None),
+            ("1.0.0", None),
+            ("1 6", None),
+            ("", None),
+        ] {
+            assert_eq!(whole_number(text.as_bytes()), number, "{text:?}");
+        }
     }
 
     #[test]
