@@ -1,6 +1,6 @@
 //! The deviations that the client accepts, by name (spec/gamespy1.md#6).
 
-use crate::gamespy::deviation::{DUPLICATE_KEY, ODD_NUMBER, STALE_PLAYERS};
+use crate::gamespy::deviation::{DUPLICATE_KEY, ODD_NUMBER, STALE_PLAYERS, TRUNCATED_REPLY};
 use crate::wire::Deviation;
 
 /// Deviations of this protocol only.
@@ -35,6 +35,7 @@ pub static ALL: &[&Deviation] = &[
     &QUERY_ID_WITHOUT_PART,
     &LONE_WORD,
     &BACKSLASH_IN_VALUE,
+    &TRUNCATED_REPLY,
     &DUPLICATE_KEY,
     &ODD_NUMBER,
     &STALE_PLAYERS,

@@ -1,6 +1,7 @@
 //! Bytes ⇄ messages (spec/gamespy1.md#2 and #3).
 
 use super::deviation::*;
+use crate::gamespy::deviation::TRUNCATED_REPLY;
 use crate::gamespy::{MAX_ROW, Reply, is_any, is_member_key, is_name_field, write_decimal};
 use crate::protocol::{DatagramContext, Direction, Explanation};
 use crate::wire::{Error, Notes, by_content, decimal};
@@ -321,6 +322,12 @@ fn read_pair<'a>(
         notes.ungroup();
         note(notes, &key, "lone word", name);
         notes.deviation(&LONE_WORD, key.start);
+        return Ok(());
+    }
+    if !words.is_closed(&key) && !part.pairs.is_empty() {
+        notes.ungroup();
+        note(notes, &key, "rest", name);
+        notes.deviation(&TRUNCATED_REPLY, key.start);
         return Ok(());
     }
     notes.group("pair", part.pairs.len());

@@ -148,6 +148,8 @@ pub fn parse_reply<'a>(
         let is_over = match (end, r.rest()) {
             (TableEnd::Truncated, _) => break,
             (TableEnd::Open, [0]) | (_, []) => true,
+            // The count of the players was too high: the end of the teams is a row.
+            (TableEnd::Counted, [_]) => is_teams,
             _ => false,
         };
         if is_over {

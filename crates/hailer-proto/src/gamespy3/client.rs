@@ -1,10 +1,11 @@
 //! The client: handshake, then query, whose reply has up to 8 parts (spec/gamespy3.md#5).
 
 use super::message::{self, Form, Jc2Player, MAX_PARTS, Parser, Part, UT3_NAMES};
+use crate::gamespy::deviation::{PART_GAP, TRUNCATED_REPLY};
 use crate::gamespy::qr2::{SessionId, TYPE_CHALLENGE, TYPE_QUERY};
 use crate::model::{Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Notes, by_content};
+use crate::wire::{ErrorKind, Notes, by_content};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -115,8 +116,14 @@ impl GameSpy3Exchange {
     fn receive_part(&mut self, bytes: &[u8]) -> Step {
         let part = match message::parse_part(bytes) {
             Ok(part) => part,
+            // The kit sends no further parts, and its client ignores them.
+            Err(error) if matches!(error.kind, ErrorKind::Limit { .. }) => return Step::Wait,
             Err(error) => return Step::Bad(error.into()),
         };
+        let is_split = |part: &Vec<u8>| !matches!(message::parse_part(part), Ok(Part::Unsplit));
+        if part == Part::Unsplit && self.parts.iter().flatten().any(is_split) {
+            return Step::Wait;
+        }
         let (number, is_last) = match part {
             Part::Split(number, is_last) => (usize::from(number), is_last),
             Part::Unsplit => (0, true),
@@ -143,8 +150,9 @@ impl GameSpy3Exchange {
                 .skip(number + 1)
                 .for_each(|part| *part = None);
         }
-        let needed = self.last.map(|last| self.parts.iter().take(last + 1));
-        if needed.is_some_and(|mut parts| parts.all(Option::is_some)) {
+        // Nothing follows the eighth part, even if it is not marked as the last one.
+        let last = self.last.unwrap_or(MAX_PARTS - 1);
+        if self.parts.iter().take(last + 1).all(Option::is_some) {
             self.finish()
         } else {
             Step::Progress
@@ -166,8 +174,10 @@ impl GameSpy3Exchange {
         if count == 0 {
             return Step::Wait;
         }
-        if self.last.is_none_or(|last| count <= last) {
-            notes.deviation(&crate::gamespy::deviation::PART_GAP, 0);
+        match self.last {
+            Some(last) if count > last => {}
+            None if count == MAX_PARTS => notes.deviation(&TRUNCATED_REPLY, 0),
+            _ => notes.deviation(&PART_GAP, 0),
         }
         let (reply, jc2) = parser.finish(&mut notes);
         let mut status = reply.status(self.has_players, &mut notes);

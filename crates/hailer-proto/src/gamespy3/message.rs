@@ -133,7 +133,7 @@ pub fn parse_challenge(bytes: &[u8], notes: &mut Notes) -> Result<i32, Error> {
     let end = first_nul(rest).unwrap_or(rest.len()).min(MAX_TOKEN + 1);
     let digits = r.take(end, "token")?;
     // A few servers send numbers above 2^31. The same 32 bits are sent back.
-    let number = decimal(digits)
+    let number = decimal(digits.trim_ascii())
         .filter(|n| (i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(n))
         .ok_or(Error::bad("token", at, "decimal digits and a NUL"))?;
     r.note(at, "token", || format!("{number}"));
@@ -228,8 +228,9 @@ impl<'a> Parser<'a> {
                 unsplit_pairs(&mut r, reply)?;
                 self.lacks_table = false;
                 for is_teams in [false, true] {
-                    self.lacks_table |= r.remaining() == 0;
-                    if r.remaining() > 0 {
+                    // A single byte is no table.
+                    self.lacks_table |= r.remaining() < 2;
+                    if r.remaining() > 1 {
                         unsplit_table(&mut r, reply, is_teams, &COUNT_MISSING)?;
                     }
                 }
