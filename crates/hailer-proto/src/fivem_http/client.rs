@@ -63,6 +63,10 @@ impl Files for FiveMFiles {
                 if has_one_name(&players) {
                     status.extra.push(Extra::new("anonymised", true));
                 }
+                // The counts come first, if the server has them. Some hosts empty the list.
+                if status.players.online.is_none() && !players.is_empty() {
+                    status.players.online = i64::try_from(players.len()).ok();
+                }
                 status.players.set_list(players);
             }
             _ => read_info(root, status),
