@@ -3,10 +3,10 @@
 use super::deviation::*;
 use super::message::{self, FROM_SERVER, Packet, SEQUENCE};
 use super::reply;
-use crate::model::Status;
+use crate::model::{Extra, Status};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Frame, Input, Step};
 use crate::wire::{Error, Notes, Reader};
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, string::ToString, vec::Vec};
 
 /// A command of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,8 +109,16 @@ impl BattlefieldExchange {
                 Ok(())
             }
             Command::Players => {
-                let players = reply::read_players(&packet.words, &mut self.notes);
-                players.map(|players| self.players = Some(players))
+                match reply::read_players(&packet.words, &mut self.notes) {
+                    Ok(players) => self.players = Some(players),
+                    // The rest of the status is complete without the list.
+                    Err(error) => {
+                        self.notes.deviation(&ODD_LIST, 0);
+                        let error = error.to_string();
+                        self.status.extra.push(Extra::new("list-error", error));
+                    }
+                }
+                Ok(())
             }
         };
         match read {

@@ -62,6 +62,10 @@ static INFO: Info = Info {
             "Number of players that the game's service counts, including joining ones",
         ),
         Doc::new("backend-state", "State of the game, as its service sees it"),
+        Doc::new(
+            "list-error",
+            "Error in the list of players, if it cannot be read",
+        ),
     ],
     player_fields: &[
         Doc::new("clan", "Clan tag"),

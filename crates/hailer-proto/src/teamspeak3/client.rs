@@ -109,12 +109,14 @@ impl TeamSpeak3Exchange {
                 let item = items.into_iter().next().unwrap_or_default();
                 self.status = Some(status(&item, &mut self.notes));
             }
+            // A list above the limits must not cost the information.
             State::Clients => {
-                let items = message::items(line, 0, &mut self.notes)?;
-                let clients = items
-                    .iter()
-                    .filter_map(|item| client(item, &mut self.notes));
-                self.players = Some(clients.collect());
+                if let Ok(items) = message::items(line, 0, &mut self.notes) {
+                    let clients = items
+                        .iter()
+                        .filter_map(|item| client(item, &mut self.notes));
+                    self.players = Some(clients.collect());
+                }
             }
             // The line after the greeting.
             State::Greeting | State::Use => {}
@@ -336,6 +338,30 @@ mod tests {
         let mut server = Server::new(&*responder, from, Epoch(1));
         let mut exchange = TeamSpeak3.exchange(ask, Cookie(1));
         memory::run(&mut *exchange, &mut server, |_, _| {})
+    }
+
+    #[test]
+    fn a_list_above_the_limits_is_left_out() {
+        let mut exchange = TeamSpeak3.exchange(&Ask::default(), Cookie(1));
+        let mut receive = |input: Input<'_>| exchange.handle(input, &mut Vec::new());
+        receive(Input::Start);
+        let clients = "client_nickname=a|".repeat(4_096);
+        let mut last = Step::Wait;
+        for line in [
+            "TS3",
+            "error id=0",
+            "virtualserver_name=Test",
+            "error id=0",
+            &clients,
+            "error id=0",
+        ] {
+            last = receive(Input::Datagram(format!("{line}\n\r").as_bytes()));
+        }
+        let Step::Done(status) = last else {
+            panic!("{last:?}")
+        };
+        assert_eq!(status.title().as_deref(), Some("Test"));
+        assert_eq!(status.deviations, [&NO_LIST]);
     }
 
     #[test]
