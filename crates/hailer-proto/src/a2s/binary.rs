@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 /// App id of DayZ.
-const DAYZ: u32 = 221_100;
+pub(super) const DAYZ: u32 = 221_100;
 /// Starts an escaped byte.
 const ESCAPE: u8 = 1;
 /// DLCs by bit, in Arma 3.

@@ -14,6 +14,7 @@
 
 use super::binary::{self, BinaryRules};
 use super::deviation::*;
+use super::joined;
 use super::message::{
     self, Challenge, Info, OldInfo, Players, Reply, Request, Rules, Word, decimal, decode,
     parse_reply,
@@ -524,12 +525,13 @@ impl A2sExchange {
                 .as_ref()
                 .is_some_and(|(total, _)| binary::is_chunk(name, *total))
         };
-        let plain = rules.list.iter().filter(|(name, _)| !is_chunk(name));
+        let plain = || rules.list.iter().filter(|(name, _)| !is_chunk(name));
+        joined::describe(plain().copied(), &mut self.rules_extra);
         let rule = |(name, value): &(&[u8], &[u8])| Rule {
             key: string(name),
             value: string(value),
         };
-        self.rules = plain.map(rule).collect();
+        self.rules = plain().map(rule).collect();
         self.wants_rules = false;
     }
 
@@ -675,8 +677,13 @@ fn describe(info: &Info<'_>) -> Box<Status> {
     if let Some(id) = data.game_id.filter(|id| !own_ids.contains(id)) {
         extra("game-id", decimal(id).into());
     }
-    if let (RUST, Some(keywords)) = (app_id, data.keywords) {
-        count_by_tags(keywords, &mut status);
+    match (app_id, data.keywords) {
+        (RUST, Some(keywords)) => count_by_tags(keywords, &mut status),
+        (binary::DAYZ, Some(keywords)) => {
+            let queue = tag(keywords, "lqs").map(|queue| Extra::new("queue", queue));
+            status.extra.extend(queue);
+        }
+        _ => {}
     }
     status.address = data.port.map(|port| Address {
         host: None,
@@ -685,15 +692,17 @@ fn describe(info: &Info<'_>) -> Box<Status> {
     status
 }
 
+/// Returns the number after a key in the tags.
+fn tag(keywords: &[u8], key: &str) -> Option<i64> {
+    let tags = keywords.split(|byte| *byte == b',');
+    let mut values = tags.filter_map(|tag| core::str::from_utf8(tag).ok()?.strip_prefix(key));
+    values.find_map(|value| value.parse::<u16>().ok().map(i64::from))
+}
+
 /// Rust servers have more players than the counts can express, and tags with the whole numbers
 /// (spec/a2s.md#9.1).
 fn count_by_tags(keywords: &[u8], status: &mut Status) {
-    let tag = |key: &str| {
-        let tags = keywords.split(|byte| *byte == b',');
-        let values = tags.filter_map(|tag| core::str::from_utf8(tag).ok()?.strip_prefix(key));
-        values.filter_map(|value| value.parse::<u16>().ok()).next()
-    };
-    let [max, online, queue] = ["mp", "cp", "qp"].map(|key| tag(key).map(i64::from));
+    let [max, online, queue] = ["mp", "cp", "qp"].map(|key| tag(keywords, key));
     if max.max(online).is_some_and(|count| count > MAX_COUNT) {
         status.players.online = online.or(status.players.online);
         status.players.max = max.or(status.players.max);
@@ -1334,6 +1343,27 @@ mod tests {
         assert_eq!(counts("cp256"), (Some(256), Some(50), None));
         assert_eq!(counts("mp256"), (Some(44), Some(256), None));
         assert_eq!(counts("qp0").2, Some(Value::from(0)));
+    }
+
+    /// spec/a2s.md#9.1
+    #[test]
+    fn only_rust_and_dayz_have_a_queue_in_their_tags() {
+        let queue = |app_id: u32, keywords: &str| {
+            let extra = message::ExtraData {
+                keywords: Some(keywords.as_bytes()),
+                game_id: Some(app_id.into()),
+                ..message::ExtraData::default()
+            };
+            let info = Info {
+                extra: Some(extra),
+                ..Info::default()
+            };
+            describe(&info).extra("queue").cloned()
+        };
+        assert_eq!(queue(binary::DAYZ, "battleye,lqs5,etm4.0"), Some(5.into()));
+        assert_eq!(queue(binary::DAYZ, "qp5"), None);
+        assert_eq!(queue(RUST, "lqs5,qp6"), Some(6.into()));
+        assert_eq!(queue(440, "lqs5,qp6"), None);
     }
 
     #[test]

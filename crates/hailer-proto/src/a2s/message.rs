@@ -636,17 +636,23 @@ fn read_players<'a>(r: &mut Reader<'a, '_>, app_id: Option<u32>) -> Result<Playe
     }
     let is_ship = app_id == Some(THE_SHIP);
     let mut is_truncated = false;
+    let mut has_ship_fields = false;
     while r.remaining() > 0 && !is_truncated {
         let listed = players.list.len();
-        if listed == counted && (is_ship || r.remaining() == counted * SHIP_ENTRY) {
+        has_ship_fields = listed == counted && (is_ship || r.remaining() == counted * SHIP_ENTRY);
+        if has_ship_fields {
             break;
-        }
-        if listed == counted {
-            let at = r.at();
-            r.notes().deviation(&PLAYERS_COUNT_LOW, at);
         }
         let name = r.rest().get(1..).and_then(first_nul);
         let name = name.filter(|length| r.remaining() >= PLAYER_ENTRY + length);
+        if listed == counted {
+            // The list is complete, and something else follows.
+            if name.is_none() {
+                break;
+            }
+            let at = r.at();
+            r.notes().deviation(&PLAYERS_COUNT_LOW, at);
+        }
         is_truncated = name.is_none();
         if let Some(length) = name {
             r.notes().group("player", listed);
@@ -658,7 +664,7 @@ fn read_players<'a>(r: &mut Reader<'a, '_>, app_id: Option<u32>) -> Result<Playe
             });
         }
     }
-    if r.remaining() > 0 && !is_truncated {
+    if has_ship_fields {
         if !is_ship {
             let at = r.at();
             r.notes().deviation(&SHIP_EXTRA, at);
@@ -705,7 +711,9 @@ fn read_rules<'a>(r: &mut Reader<'a, '_>) -> Result<Rules<'a>, Error> {
     if is_negative || list.len() > counted {
         r.notes().deviation(&RULES_COUNT_LOW, count_at);
     }
-    if r.remaining() > 0 || (list.len() < counted && !is_negative) {
+    // Bytes after all the counted rules are no part of the list.
+    let is_cut = r.remaining() > 0 && list.len() != counted;
+    if is_cut || (list.len() < counted && !is_negative) {
         let at = r.at();
         let length = r.remaining();
         r.raw(length, "cut entry")?;

@@ -23,6 +23,7 @@ pub mod binary;
 mod bzip2;
 mod client;
 pub mod deviation;
+mod joined;
 pub mod message;
 mod sample;
 mod server;
@@ -88,7 +89,7 @@ static INFO: Info = Info {
             "game-id",
             "Game id, decimal, if it holds more than the app id",
         ),
-        Doc::new("queue", "Players that wait for a place, in Rust"),
+        Doc::new("queue", "Players that wait for a place, in Rust and DayZ"),
         Doc::new(
             "mod",
             "Description of the mod, in GoldSource: web site, download, version, size in bytes",
@@ -110,7 +111,14 @@ static INFO: Info = Info {
             "signatures",
             "Keys that mods must be signed with, in Arma 3 and DayZ",
         ),
-        Doc::new("description", "Description of the server, in DayZ"),
+        Doc::new(
+            "description",
+            "Description of the server, in DayZ, Rust and Project Zomboid",
+        ),
+        Doc::new(
+            "joined-rules",
+            "Texts that the server sends in several rules, joined, by the common part of the names",
+        ),
         Doc::new(
             "unanswered",
             "Requests without a complete reply: `players`, `rules` or both",
