@@ -13,8 +13,10 @@ deviations! {
     ESCAPED_SEPARATOR "escaped-separator" "a separator inside a text has a backslash before it";
     FINAL_BACKSLASH "final-backslash" "a text ends with a backslash, which is not an escape of the separator after it";
     SEPARATOR_IN_NAME "separator-in-name" "the name contains separators without an escape, so its end is a guess";
+    SEPARATOR_IN_LEVEL "separator-in-level" "the second line contains separators without an escape; it ends before the game mode";
     UNKNOWN_LAYOUT "unknown-layout" "no arrangement of the fields has numbers where they belong; the whole text is taken as the name";
     ODD_PROTOCOL "odd-protocol" "the number of the protocol is missing or not a number; the other fields are at their places";
+    NO_COUNT "no-count" "a count of players is empty";
     EMPTY_VERSION "empty-version" "the version is empty";
     GUID_NOT_A_NUMBER "guid-not-a-number" "the text has something else than a number as the server's id, such as a UUID";
     NEGATIVE_GUID "negative-guid" "the text has the server's id as a signed number";

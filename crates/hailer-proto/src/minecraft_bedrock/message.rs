@@ -188,7 +188,7 @@ impl<'a> Advertisement<'a> {
         let name_end = name_end.or_else(|| {
             let edition = parts.first().map(|edition| fields.bytes(edition));
             let has_edition = edition.is_some_and(|edition| EDITIONS.contains(&edition));
-            Some(2).filter(|end| has_edition && fields.has_numbers(&parts, *end, &[2, 3]))
+            Some(2).filter(|end| has_edition && fields.has_counts(&parts, *end))
         });
         let Some(name_end) = name_end else {
             fields.notes.deviation(&UNKNOWN_LAYOUT, at);
@@ -224,10 +224,17 @@ impl<'a> Advertisement<'a> {
             fields.notes.deviation(&EMPTY_VERSION, at + empty.start);
         }
         let version = fields.text("version", version);
-        let online = fields.count("online", parts.next());
-        let max = fields.count("max", parts.next());
+        let [online, max] = ["online", "max"].map(|name| {
+            let part = parts.next();
+            if let Some(empty) = part.filter(|part| part.is_empty()) {
+                fields.notes.deviation(&NO_COUNT, at + empty.start);
+            }
+            fields.count(name, part)
+        });
         let text_guid = fields.guid(parts.next(), guid);
-        let level = fields.text("level name", parts.next());
+        let level = parts.next().cloned();
+        let level = level.map(|level| level.start..fields.level_end(&level, &mut parts));
+        let level = fields.text("level name", level.as_ref());
         let mode = fields.mode(parts.next());
         let names = ["number", "port", "IPv6 port"].into_iter();
         let names = names.chain(core::iter::repeat("further field"));
@@ -302,6 +309,44 @@ impl<'a> Fields<'a, '_> {
                 .get(start + offset)
                 .is_some_and(|part| self.number(part).is_some())
         })
+    }
+
+    /// Returns whether the fields are at their places although the protocol is no number or a count
+    /// is empty: each count is a number or empty, and at least one of the three is a number.
+    fn has_counts(&self, parts: &[Range<usize>], start: usize) -> bool {
+        let is_number = |offset| self.has_numbers(parts, start, &[offset]);
+        let is_empty = |offset: usize| {
+            let part = parts.get(start + offset);
+            part.is_some_and(Range::is_empty)
+        };
+        [2, 3]
+            .into_iter()
+            .all(|offset| is_number(offset) || is_empty(offset))
+            && [0, 2, 3].into_iter().any(is_number)
+    }
+
+    /// Returns where the second line ends. With separators in it, it ends before the game mode. The
+    /// parts of the line are taken from `parts`.
+    fn level_end(
+        &mut self,
+        level: &Range<usize>,
+        parts: &mut core::slice::Iter<'_, Range<usize>>,
+    ) -> usize {
+        let rest = parts.as_slice();
+        let is_mode = |part: &Range<usize>| {
+            let bytes = self.bytes(part);
+            MODES.iter().any(|mode| mode.as_bytes() == bytes)
+        };
+        let Some(last) = rest
+            .iter()
+            .position(is_mode)
+            .and_then(|mode| mode.checked_sub(1))
+        else {
+            return level.end;
+        };
+        self.notes
+            .deviation(&SEPARATOR_IN_LEVEL, self.at + level.start);
+        parts.nth(last).map_or(level.end, |part| part.end)
     }
 
     fn note(&mut self, part: &Range<usize>, field: &'static str, value: impl FnOnce() -> String) {
@@ -555,6 +600,50 @@ mod tests {
             assert_eq!((&*found.name, found.version.as_deref()), ("N", Some("v")));
             assert_eq!((found.online, found.max), (Some(3), Some(9)));
         }
+    }
+
+    #[test]
+    fn counts_may_be_empty() {
+        for (text, counts) in [
+            ("MCPE;N;1;v;;9;7;L;Survival;1;1;1;", (None, Some(9))),
+            ("MCPE;N;1;v;3;;7;L;Survival;1;1;1;", (Some(3), None)),
+            ("MCPE;N;1;v;;;7;L;Survival;1;1;1;", (None, None)),
+        ] {
+            let (found, met) = read(text);
+            let is_no_count = met.iter().all(|met| *met == "no-count");
+            assert!(is_no_count && !met.is_empty(), "{text}: {met:?}");
+            assert_eq!((&*found.name, found.version.as_deref()), ("N", Some("v")));
+            assert_eq!((found.online, found.max), counts);
+        }
+        for text in ["MCPE;N;;v;;;7;L;Survival;1;1;1;", "MCPE;N;1;v;x;;7;L;"] {
+            assert_eq!(read(text).1[0], "unknown-layout", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_second_line_with_separators_ends_before_the_mode() {
+        let level = |rest: &str| {
+            let text = format!("MCPE;N;1;v;0;9;7;{rest}");
+            let (found, met) = read(&text);
+            let texts = [found.level, found.mode];
+            let texts = texts.map(|text| text.map(String::from).unwrap_or_default());
+            let is_met = met.contains(&"separator-in-level");
+            (texts.join("|"), found.rest.len(), is_met)
+        };
+        let expected = |texts: &str, fields, is_met| (String::from(texts), fields, is_met);
+        assert_eq!(level("L;Survival;1;2;3;"), expected("L|Survival", 3, false));
+        assert_eq!(
+            level("L; 2;east;Creative;1;2;3;"),
+            expected("L; 2;east|Creative", 3, true)
+        );
+        assert_eq!(level("L;;Survival;"), expected("L;|Survival", 0, true));
+        // Nothing shows where the line ends.
+        assert_eq!(level("L;x;y;"), expected("L|x", 1, false));
+        assert_eq!(level("L;Default;1;2;3;"), expected("L|Default", 3, false));
+        assert_eq!(
+            level("L;Survival;Creative;"),
+            expected("L|Survival", 1, false)
+        );
     }
 
     #[test]
