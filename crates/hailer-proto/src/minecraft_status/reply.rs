@@ -297,7 +297,8 @@ impl Parser<'_> {
             self.wrong(&WRONG_TYPE, item);
             name = self.text(item, "name");
         }
-        let name = name?;
+        // Owners leave the name out for an empty line.
+        let name = name.or_else(|| id.is_some().then(Cow::default))?;
         let mut player = Player::named(Text::legacy(&*name));
         if let Some(id) = id {
             self.uuid(id, &mut player);
@@ -752,6 +753,21 @@ mod tests {
         assert_eq!(modpack("{}", 7).len(), 1);
         assert_ne!(modpack("{}", 7), [own.as_str()]);
         assert_eq!(modpack("{}", 6), [""; 0]);
+    }
+
+    /// spec/minecraft-status.md#5.2
+    #[test]
+    fn entries_without_a_name_are_texts() {
+        let json =
+            r#"{"players":{"sample":[{"id":"x"},{"name":null,"id":"y"},{"name":null},{},null,7]}}"#;
+        let (status, _) = parse(json);
+        let list: Vec<_> = status
+            .players
+            .list
+            .iter()
+            .map(|player| (player.name.raw(), player.extra.len()))
+            .collect();
+        assert_eq!(list, [("", 2), ("", 2)]);
     }
 
     #[test]

@@ -135,7 +135,11 @@ pub(super) static SUITE: Suite = Suite {
             section: "spec/minecraft-bedrock.md#4.1",
             severity: Severity::Error,
             effect: "The server disappears from the list of the game",
-            deviations: &[&known::SEPARATOR_IN_NAME, &known::UNKNOWN_LAYOUT],
+            deviations: &[
+                &known::SEPARATOR_IN_NAME,
+                &known::SEPARATOR_IN_LEVEL,
+                &known::UNKNOWN_LAYOUT,
+            ],
             cost: Cost::Low,
             probe: separators,
         },
