@@ -200,8 +200,12 @@ async fn test_client(args: &Check) -> anyhow::Result<Exit> {
         .with_context(|| format!("--listen {listen}"))?;
     let address = listener.address()?;
     let name = client::shown_status(protocol).title().unwrap_or_default();
+    let end = match args.duration {
+        Some(time) => format!("for {time:?}, or until Ctrl-C"),
+        None => "until Ctrl-C".into(),
+    };
     stderr!(
-        "Responds to {} on {address} until Ctrl-C. Query it with the client under test, at least three times.\n\
+        "Responds to {} on {address} {end}. Query it with the client under test, at least three times.\n\
          Replies are lost, forged or sent in pieces on purpose. The client should show the name {name:?}, and 120 players if the protocol lists them.\n",
         info.id
     );

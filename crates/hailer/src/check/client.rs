@@ -383,11 +383,15 @@ impl Observer {
         self.responder.connection(from)
     }
 
-    /// Judges a connection that has ended.
+    /// Judges a connection that has ended. One without a byte is no request: port scans and clients
+    /// that measure the latency leave such connections.
     pub fn connection_ended(&mut self, now: Duration, from: SocketAddr, seen: SeenConnection) {
         let Observe::Stream(observe) = self.suite.observe else {
             return;
         };
+        if seen.bytes.is_empty() {
+            return;
+        }
         observe(self, &seen);
         if self.requests.len() >= MAX_REQUESTS {
             self.requests.remove(0);

@@ -463,6 +463,12 @@ fn status_clients_are_judged_by_their_connection() {
             &[1],
         ),
     ];
+    let from = ([192, 0, 2, 7], 1).into();
+    let mut observer = Observer::new(protocol, [7; 16]).unwrap();
+    observer.connection_ended(Duration::ZERO, from, SeenConnection::default());
+    assert_eq!(observer.request_count(), 0, "a silent connection");
+    assert_eq!(results(&observer, Duration::ZERO), (vec![], vec![]));
+
     for (name, bytes, is_cut, expected) in cases {
         let mut observer = Observer::new(protocol, [7; 16]).unwrap();
         let seen = SeenConnection {
@@ -470,7 +476,7 @@ fn status_clients_are_judged_by_their_connection() {
             port: 25_565,
             is_cut,
         };
-        observer.connection_ended(Duration::ZERO, ([192, 0, 2, 7], 1).into(), seen);
+        observer.connection_ended(Duration::ZERO, from, seen);
         let (_, missed) = results(&observer, Duration::ZERO);
         let numbers: Vec<u32> = missed.iter().map(|(number, _)| *number).collect();
         assert_eq!(numbers, expected, "{name}: {missed:?}");
