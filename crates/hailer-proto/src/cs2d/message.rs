@@ -95,7 +95,15 @@ impl<'a> Reply<'a> {
         while let [QUERY, kind @ (SERVER | PLAYERS), ..] = r.rest() {
             r.raw(2, "message")?;
             match *kind {
-                SERVER => reply.server = Some(read_server(&mut r)?),
+                SERVER => {
+                    let at = r.at();
+                    let server = read_server(&mut r)?;
+                    // Bytes of another service that repeats the start of the request.
+                    if server.name.is_empty() && server.map.is_empty() {
+                        return Err(Error::bad("name", at + 1, "a name or a map"));
+                    }
+                    reply.server = Some(server);
+                }
                 _ => reply.players = Some(read_players(&mut r)?),
             }
         }

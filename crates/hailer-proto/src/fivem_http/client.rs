@@ -40,10 +40,20 @@ impl Files for FiveMFiles {
         match file.name {
             DYNAMIC => body.has_member(&["sv_maxclients", "gametype", "mapname"]),
             INFO => body.has_member(&["resources", "vars"]),
-            _ => body
-                .json()
-                .is_ok_and(|json| json.root().kind() == Kind::List),
+            _ => body.json().is_ok_and(|json| {
+                let root = json.root();
+                // Lists of other services have members such as a name too.
+                root.kind() == Kind::List && root.items().all(|item| is_player(&Members(item)))
+            }),
         }
+    }
+
+    fn is_enough(file: &File, body: &Body<'_>) -> bool {
+        let is_empty = |body: &Body<'_>| {
+            let json = body.json();
+            json.is_ok_and(|json| json.root().items().next().is_none())
+        };
+        file.name != PLAYERS || !is_empty(body)
     }
 
     fn read(
@@ -91,6 +101,12 @@ fn read_counts(root: Members<'_, '_>, status: &mut Status, notes: &mut Notes) {
         status.players.max = max.integer();
     }
     status.add_extra("info-version", root.value("iv"));
+}
+
+/// Returns whether an entry of a list has a member of players besides name and id.
+fn is_player(item: &Members<'_, '_>) -> bool {
+    let members = ["ping", "endpoint", "identifiers"];
+    members.iter().any(|key| item.item(key).is_some())
 }
 
 fn player(item: Members<'_, '_>) -> Player {

@@ -98,6 +98,12 @@ pub trait Files: Send {
     /// Returns whether a body is that of this file, for bytes without a request.
     fn is_body(file: &File, body: &Body<'_>) -> bool;
 
+    /// Returns whether the body of a file that was read shows a server of this protocol, even if all
+    /// other files are missing.
+    fn is_enough(_file: &File, _body: &Body<'_>) -> bool {
+        true
+    }
+
     /// Adds the content of a file to a status.
     ///
     /// # Errors
@@ -217,7 +223,7 @@ pub struct FilesExchange<F> {
     /// Index of the last requested file.
     place: usize,
     status: Box<Status>,
-    /// Whether a file was read.
+    /// Whether a file was read that is enough for a status.
     is_useful: bool,
     /// The first problem.
     fault: Option<Fault>,
@@ -322,12 +328,12 @@ impl<F: Files> FilesExchange<F> {
             Ok(()) => {
                 let token = F::token(file, &body);
                 self.ask.auth_token = token.or(self.ask.auth_token.take());
-                self.is_useful = true;
+                self.is_useful |= F::is_enough(file, &body);
                 if file.is_fallback {
                     self.unanswered.clear();
                 }
                 self.status.add_deviations(notes.met());
-                if self.ask.depth == Depth::Ping {
+                if self.ask.depth == Depth::Ping && self.is_useful {
                     return self.finish();
                 }
                 self.next(out)

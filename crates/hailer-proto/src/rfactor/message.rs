@@ -83,7 +83,6 @@ impl<'a> Reply<'a> {
     pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
         let product = fixed_text(&mut r, 8, "product")?;
-        // Nothing else tells a reply from other bytes.
         if !product.iter().all(|byte| (b' '..=b'~').contains(byte)) {
             return Err(Error::bad("product", 0, "a text in ASCII"));
         }
@@ -98,10 +97,16 @@ impl<'a> Reply<'a> {
         r.u16_le("race cast version")?;
         reply.game_port = r.u16_le("game port")?;
         r.u16_le("query port")?;
+        let texts = r.at();
         reply.game = fixed_text(&mut r, 20, "game")?;
         reply.name = fixed_text(&mut r, 28, "name")?;
         reply.map = fixed_text(&mut r, 32, "map")?;
         reply.motd = fixed_text(&mut r, 96, "motd")?;
+        // Nothing else tells a reply from text, such as that of the character generator, or zeros.
+        let lengths = [reply.game, reply.name, reply.map, reply.motd].map(<[u8]>::len);
+        if lengths == [20, 28, 32, 96] || lengths == [0; 4] {
+            return Err(Error::bad("texts", texts, "texts that end with a NUL"));
+        }
         reply.aids = r.u16_le("aids")?;
         r.u16_le("ping")?;
         r.u8("flags")?;
