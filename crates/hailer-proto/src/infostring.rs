@@ -52,13 +52,15 @@ impl Pair<'_> {
     }
 }
 
-/// Deviations that the reader of an infostring notes.
+/// What the reader of an infostring notes.
 #[derive(Clone, Copy, Debug)]
 pub struct PairDeviations {
     /// A key has no value.
     pub no_value: &'static Deviation,
     /// A key occurs twice.
     pub duplicate: &'static Deviation,
+    /// Decodes a key or value.
+    pub decode: fn(&[u8]) -> CompactString,
 }
 
 /// A parsed infostring.
@@ -144,12 +146,18 @@ impl<'a> Infostring<'a> {
             let end = key_at + key.len();
             let Some((value_at, value)) = pieces.next() else {
                 // A separator at the end has no key after it.
-                notes.field(key_at..end, "key", || quoted(key));
+                notes.field(key_at..end, "key", || {
+                    format!("{:?}", (deviations.decode)(key))
+                });
                 notes.deviation(deviations.no_value, key_at);
                 break;
             };
-            notes.field(key_at..end, "key", || quoted(key));
-            notes.field(value_at..value_at + value.len(), "value", || quoted(value));
+            notes.field(key_at..end, "key", || {
+                format!("{:?}", (deviations.decode)(key))
+            });
+            notes.field(value_at..value_at + value.len(), "value", || {
+                format!("{:?}", (deviations.decode)(value))
+            });
             let mut last = None;
             let same = self.of_bucket(key);
             let is_known = same
@@ -282,10 +290,6 @@ pub fn number(bytes: &[u8]) -> Option<i64> {
     decimal(bytes).or_else(|| whole_number(bytes))
 }
 
-fn quoted(bytes: &[u8]) -> String {
-    format!("{:?}", utf8_or_western(bytes).0)
-}
-
 /// Returns the places of the values of all keys but the last, for servers that do not escape
 /// backslashes and send these keys one after the other. Empty if a key is missing.
 pub fn open_values(bytes: &[u8], keys: &[&str]) -> Vec<Range<usize>> {
@@ -355,8 +359,18 @@ impl Word<'_> {
 
     /// Notes the word as a field.
     pub fn note(self, name: &'static str, notes: &mut Notes) {
+        self.note_as(decode, name, notes);
+    }
+
+    /// Notes the word, which `decode` turns into text.
+    pub fn note_as(
+        self,
+        decode: fn(&[u8]) -> CompactString,
+        name: &'static str,
+        notes: &mut Notes,
+    ) {
         notes.field(self.at..self.at + self.bytes.len(), name, || {
-            quoted(self.bytes)
+            format!("{:?}", decode(self.bytes))
         });
     }
 }
@@ -499,6 +513,7 @@ mod tests {
     const DEVIATIONS: PairDeviations = PairDeviations {
         no_value: &NO_VALUE,
         duplicate: &DUPLICATE,
+        decode,
     };
 
     fn read(bytes: &[u8]) -> (Result<Vec<Rule>, Error>, Vec<&'static str>) {

@@ -1,6 +1,7 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/quake1.md#2 to #4).
 
 use super::deviation::*;
+use crate::charset;
 use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, pieces, words};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader};
@@ -18,6 +19,7 @@ const REPLY: u8 = b'n';
 const DEVIATIONS: PairDeviations = PairDeviations {
     no_value: &NO_VALUE,
     duplicate: &DUPLICATE_KEY,
+    decode: charset::decode,
 };
 
 /// Bits of a request: what the reply should have.
@@ -206,7 +208,7 @@ impl<'a> Line<'a> {
         for (place, word) in words(line, at).enumerate() {
             count = place + 1;
             let field = player.set(place, word);
-            word.note(field.unwrap_or("further"), notes);
+            word.note_as(charset::decode, field.unwrap_or("further"), notes);
             let is_odd = match place {
                 0 | 2 | 3 | 6 | 7 => word.number().is_none(),
                 1 => word.number().is_none() && word.bytes != b"S",

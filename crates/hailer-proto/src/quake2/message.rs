@@ -18,6 +18,7 @@ pub(super) const STATUS_REQUEST: usize = OUT_OF_BAND.len() + 6;
 const DEVIATIONS: PairDeviations = PairDeviations {
     no_value: &NO_VALUE,
     duplicate: &DUPLICATE_KEY,
+    decode,
 };
 
 /// Request of a Quake 2 client.

@@ -1,7 +1,9 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/quake3.md#2 to #5).
 
 use super::deviation::*;
-use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, open_values, pieces, words};
+use crate::infostring::{
+    Infostring, MAX_LINES, PairDeviations, Word, decode, open_values, pieces, words,
+};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, Utf8, by_content, decimal};
 use alloc::{format, vec::Vec};
@@ -27,6 +29,7 @@ const CITIZEN_FX_KEYS: [&str; 4] = ["hostname", "gametype", "mapname", "iv"];
 const DEVIATIONS: PairDeviations = PairDeviations {
     no_value: &NO_VALUE,
     duplicate: &DUPLICATE_KEY,
+    decode,
 };
 
 /// Request of a Quake 3 client.
