@@ -284,6 +284,9 @@ pub(crate) struct Query {
     /// Host name to send instead of that of the target, for proxies that choose a server by it
     #[arg(long, value_name = "NAME")]
     pub(crate) send_host: Option<String>,
+    /// Begin connections over TCP with a PROXY protocol header, for servers that accept players only through a proxy
+    #[arg(long)]
+    pub(crate) proxy_header: bool,
     #[command(flatten)]
     pub(crate) auth: Auth,
     /// Try every protocol, also those that disturb some servers, and show each answer separately

@@ -62,6 +62,9 @@ pub struct ClientConfig {
     pub is_strict: bool,
     /// Whether to store every datagram of an exchange in [`Transcript::datagrams`].
     pub has_datagrams: bool,
+    /// Whether connections over TCP begin with a PROXY protocol header that has the addresses of the
+    /// connection, for servers behind a proxy that require one. Requests over HTTP have none.
+    pub has_proxy_header: bool,
     /// Name server to use instead of the system's.
     pub name_server: Option<SocketAddr>,
     /// Encryption of HTTP: for servers behind a proxy, or to verify certificates.

@@ -1995,3 +1995,39 @@ async fn a_late_reply_from_the_right_port_counts_after_a_timeout() {
     assert_eq!(answer.status.title().unwrap(), "Late");
     assert_eq!(answer.notes, [""; 0]);
 }
+
+/// spec/minecraft-status.md#4.1
+#[tokio::test]
+async fn each_connection_begins_with_a_proxy_header() {
+    let connections = Arc::new(AtomicU32::new(0));
+    let seen = connections.clone();
+    let server = Stream::run(ANY, move |mut stream| {
+        let mut header = [0; 28];
+        if stream.read_exact(&mut header).is_err() || !header.starts_with(b"\r\n\r\n\0\r\nQUIT\n") {
+            return;
+        }
+        let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+        assert_eq!(header[12..24], *b"\x21\x11\0\x0C\x7F\0\0\x01\x7F\0\0\x01");
+        assert_eq!(port(24), stream.peer_addr().unwrap().port());
+        assert_eq!(port(26), stream.local_addr().unwrap().port());
+        // The first connection is closed, so another form of the request follows on a new one.
+        if seen.fetch_add(1, Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut request = [0; 2];
+        stream.read_exact(&mut request).unwrap();
+        assert_eq!(request, [0xFE, 1]);
+        stream
+            .write_all(&kick("\u{A7}1\x0047\x001.4.2\0Pier\x002\x009"))
+            .unwrap();
+    });
+    let target = format!("minecraft-status://{}", server.address);
+    let mut config = config();
+    let error = Client::new(config.clone()).query(&*target).await;
+    assert!(error.is_err());
+    assert_eq!(connections.load(Ordering::Relaxed), 0);
+    config.has_proxy_header = true;
+    let answer = Client::new(config).query(&*target).await.unwrap();
+    assert_eq!(answer.status.title().as_deref(), Some("Pier"));
+    assert_eq!(connections.load(Ordering::Relaxed), 2);
+}

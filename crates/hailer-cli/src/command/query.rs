@@ -120,6 +120,7 @@ fn config(args: &Query) -> anyhow::Result<ClientConfig> {
     };
     config.ask.auth_token = args.auth.token()?.map(Into::into);
     config.ask.host = args.send_host.as_deref().unwrap_or_default().into();
+    config.has_proxy_header = args.proxy_header;
     config.is_strict = args.strict;
     config.has_datagrams = args.raw;
     Ok(config)

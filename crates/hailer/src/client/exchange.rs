@@ -60,7 +60,7 @@ impl Client {
                 let due = connect_due(&limits, started, started);
                 let is_allowed = detection.is_none_or(Detection::may_connect);
                 let stream = if is_allowed {
-                    socket::connect(address, due, &mut window).await
+                    socket::connect(address, self.config.has_proxy_header, due, &mut window).await
                 } else {
                     None
                 };
@@ -218,9 +218,11 @@ impl ExchangeRun<'_> {
         if self.driver.received() == 0 && self.exceeds_connections() {
             return Ok(self.driver.give_up(self.started.elapsed()));
         }
-        let limits = &self.client.config.limits;
-        let due = connect_due(limits, self.started, Instant::now());
-        match socket::connect(self.transcript.address, due, &mut self.window).await {
+        let config = &self.client.config;
+        let due = connect_due(&config.limits, self.started, Instant::now());
+        let address = self.transcript.address;
+        let has_header = config.has_proxy_header;
+        match socket::connect(address, has_header, due, &mut self.window).await {
             Some(Ok(stream)) => {
                 self.socket = Socket::Stream(stream);
                 self.send(false).await

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use std::future::pending;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
@@ -15,6 +15,12 @@ use tokio::time::{Instant, sleep_until};
 const MAX_DATAGRAM: usize = 65_535;
 /// Bytes per read from a stream.
 const STREAM_CHUNK_BYTES: usize = 16 * 1_024;
+/// First bytes of a PROXY protocol header of version 2.
+const PROXY_SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
+/// Version 2 of the header, for a connection on behalf of a client.
+const PROXIED: u8 = 0x21;
+/// TCP over IPv4 and over IPv6.
+const TCP_FAMILIES: [u8; 2] = [0x11, 0x21];
 
 /// Notifies the exchanges of a detection that another protocol has answered, with their time limit
 /// for the first reply.
@@ -37,15 +43,51 @@ pub(super) async fn opened(window: &mut Option<DetectionWindow>) -> Duration {
     }
 }
 
+/// Returns a PROXY protocol header with the addresses of a connection
+/// (spec/minecraft-status.md#4.1).
+fn proxy_header(source: SocketAddr, destination: SocketAddr) -> Vec<u8> {
+    let addresses: Vec<u8> = match (source.ip(), destination.ip()) {
+        (IpAddr::V4(source), IpAddr::V4(destination)) => {
+            [source.octets(), destination.octets()].concat()
+        }
+        (source, destination) => [source, destination]
+            .map(|ip| match ip {
+                IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+                IpAddr::V6(ip) => ip.octets(),
+            })
+            .concat(),
+    };
+    let [v4, v6] = TCP_FAMILIES;
+    let family = if addresses.len() == 8 { v4 } else { v6 };
+    let ports = [source.port(), destination.port()];
+    let length = (addresses.len() + size_of_val(&ports)) as u16;
+    let mut header = Vec::from(*PROXY_SIGNATURE);
+    header.extend([PROXIED, family]);
+    header.extend(length.to_be_bytes());
+    header.extend(addresses);
+    header.extend(ports.map(u16::to_be_bytes).concat());
+    header
+}
+
+async fn connect_now(address: SocketAddr, has_proxy_header: bool) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).await?;
+    if has_proxy_header {
+        let header = proxy_header(stream.local_addr()?, address);
+        stream.write_all(&header).await?;
+    }
+    Ok(stream)
+}
+
 /// Connects a stream before `deadline` and before the detection window ends. Returns `None` if this
 /// takes too long. The window then starts again for the reply.
 pub(super) async fn connect(
     address: SocketAddr,
+    has_proxy_header: bool,
     deadline: Instant,
     window: &mut Option<DetectionWindow>,
 ) -> Option<io::Result<TcpStream>> {
     let mut window = window.clone();
-    let mut stream = pin!(TcpStream::connect(address));
+    let mut stream = pin!(connect_now(address, has_proxy_header));
     let mut due = pin!(sleep_until(deadline));
     loop {
         tokio::select! {
@@ -208,5 +250,25 @@ pub(super) fn closed_or(error: io::Error, is_stream: bool) -> Option<io::Error> 
         None
     } else {
         Some(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proxy_headers_have_the_addresses_of_the_connection() {
+        let header = |source: &str, destination: &str| {
+            proxy_header(source.parse().unwrap(), destination.parse().unwrap())
+        };
+        assert_eq!(
+            header("192.0.2.7:51000", "198.51.100.9:25565"),
+            *b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0C\xC0\0\x02\x07\xC6\x33\x64\x09\xC7\x38\x63\xDD"
+        );
+        let v6 = header("[2001:db8::7]:1", "[2001:db8::9]:258");
+        assert_eq!(v6.len(), 52);
+        assert_eq!(v6[12..18], [0x21, 0x21, 0, 36, 0x20, 0x01]);
+        assert_eq!(v6[47..], [9, 0, 1, 1, 2]);
     }
 }
