@@ -52,7 +52,7 @@ impl Pair<'_> {
     }
 }
 
-/// What the reader of an infostring notes.
+/// Deviations that the reader of an infostring notes, and the charset of its notes.
 #[derive(Clone, Copy, Debug)]
 pub struct PairDeviations {
     /// A key has no value.

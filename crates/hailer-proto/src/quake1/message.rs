@@ -172,7 +172,8 @@ impl<'a> Reply<'a> {
         let mut players = Vec::new();
         let mut lines = lines.peekable();
         while let Some((at, line)) = lines.next() {
-            if line.is_empty() {
+            // More than one NUL ends the reply.
+            if line.iter().all(|byte| *byte == 0) {
                 if lines.peek().is_some() {
                     notes.deviation(&EMPTY_LINE, at);
                 }

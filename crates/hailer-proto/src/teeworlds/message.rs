@@ -1,6 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/teeworlds.md#2 to #5).
 
-use super::deviation::ODD_NUMBER;
+use super::deviation::{CUT_LIST, ODD_NUMBER};
 use crate::infostring;
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, by_content, first_nul};
@@ -520,40 +520,51 @@ fn read_token(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Token, Erro
     Ok(token)
 }
 
-/// Reads clients up to the end of the datagram.
+/// Reads clients up to the end of the datagram, or up to one that is incomplete.
 fn list<'a>(r: &mut Reader<'a, '_>, form: Form) -> Result<Vec<Client<'a>>, Error> {
     let mut list = Vec::new();
     while r.remaining() > 0 {
+        let at = r.at();
         if list.len() == MAX_CLIENTS {
-            return Err(Error::limit("client", r.at(), MAX_CLIENTS));
+            return Err(Error::limit("client", at, MAX_CLIENTS));
         }
         r.notes().group("clients", list.len());
-        let mut client = Client {
-            name: text(r, "name")?,
-            ..Client::default()
-        };
-        match form {
-            Form::Five => client.score = number(r, "score")?,
-            Form::Seven => {
-                client.clan = text(r, "clan")?;
-                client.country = Some(read_integer(r, "country")?.into());
-                client.score = Some(read_integer(r, "score")?.into());
-                client.kind = Some(read_integer(r, "kind")?.into());
-            }
-            Form::Six | Form::SixtyFour | Form::Extended => {
-                client.clan = text(r, "clan")?;
-                client.country = number(r, "country")?;
-                client.score = number(r, "score")?;
-                client.kind = number(r, "is player")?;
+        match read_client(r, form) {
+            Ok(client) => list.push(client),
+            Err(_) => {
+                r.notes().deviation(&CUT_LIST, at);
+                break;
             }
         }
-        if form == Form::Extended {
-            text(r, "reserved")?;
-        }
-        list.push(client);
     }
     r.notes().ungroup();
     Ok(list)
+}
+
+fn read_client<'a>(r: &mut Reader<'a, '_>, form: Form) -> Result<Client<'a>, Error> {
+    let mut client = Client {
+        name: text(r, "name")?,
+        ..Client::default()
+    };
+    match form {
+        Form::Five => client.score = number(r, "score")?,
+        Form::Seven => {
+            client.clan = text(r, "clan")?;
+            client.country = Some(read_integer(r, "country")?.into());
+            client.score = Some(read_integer(r, "score")?.into());
+            client.kind = Some(read_integer(r, "kind")?.into());
+        }
+        Form::Six | Form::SixtyFour | Form::Extended => {
+            client.clan = text(r, "clan")?;
+            client.country = number(r, "country")?;
+            client.score = number(r, "score")?;
+            client.kind = number(r, "is player")?;
+        }
+    }
+    if form == Form::Extended {
+        text(r, "reserved")?;
+    }
+    Ok(client)
 }
 
 /// Reads a text up to its NUL.
