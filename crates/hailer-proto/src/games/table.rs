@@ -68,6 +68,23 @@ const ZANDRONUM: QueryPort = NoQuery(Obstacle::Unsuitable(
 /// Some servers answer A2S too, without a password, always on this port.
 const PALWORLD: QueryPort = Each(&[("palworld", Fixed(8212)), ("a2s", Fixed(27015))]);
 
+/// On the game's port, servers answer Quake 3 with less. The first free port from 12300 on has the
+/// rest.
+const MOHAA: QueryPort = Each(&[
+    ("gamespy1", FirstOf(&[Fixed(12300), Offset(97)])),
+    ("quake3", Same),
+]);
+/// As [`MOHAA`], from 13300 on.
+const MOHPA: QueryPort = Each(&[
+    ("gamespy1", FirstOf(&[Fixed(13300), Offset(97)])),
+    ("quake3", Same),
+]);
+/// The sources differ in the protocol.
+const DAIKATANA: QueryPort = Each(&[
+    ("quake2", FirstOf(&[Offset(10), Same])),
+    ("gamespy1", Offset(10)),
+]);
+
 /// Each plugin has its own port. The first one is that of the game.
 const HYTALE: QueryPort = Each(&[
     ("onequery", Same),
@@ -162,7 +179,7 @@ games! {
     "cscz",              "CS: Condition Zero",                      ["a2s"],                             27015, Same,          "",  [], "NQM", [];
     "csgo",              "Counter-Strike: Global Offensive",        ["a2s"],                             27015, Same,          "",  [PlayersNeed("host_players_show 2")], "NQM", [];
     "css",               "Counter-Strike: Source",                  ["a2s"],                             27015, Same,          "",  [], "NQM", [];
-    "daikatana",         "Daikatana",                               ["quake2"],                          27982, FirstOf(&[Offset(10), Same]), "",  [], "N", [];
+    "daikatana",         "Daikatana",                               ["quake2", "gamespy1"],              27982, DAIKATANA, "",  [], "N", [];
     "dark-light",        "Dark and Light",                          ["a2s"],                             7777,  Fixed(27015),  "",  [], "NQ", ["dal", "dnl"];
     "dark-messiah",      "Dark Messiah of Might and Magic",         ["a2s"],                             27015, Same,          "",  [], "N", ["dmomam"];
     "darkest-hour",      "Darkest Hour",                            ["unreal2"],                         7757,  Offset(1),     "",  [], "N", ["dhe4445", "darkesthour"];
@@ -279,10 +296,10 @@ games! {
     "miscreated",        "Miscreated",                              ["a2s"],                             64090, Offset(2),     "",  [], "Q~", [];
     "moh-airborne",      "Medal of Honor: Airborne",                ["gamespy1"],                        12203, Offset(97),    "",  [], "N", ["moha", "mohab"];
     "moh2010",           "Medal of Honor (2010)",                   ["battlefield"],                     7673,  Fixed(48888),  "",  [], "N", ["moh"];
-    "mohaa",             "Medal of Honor: Allied Assault",          ["gamespy1"],                        12203, FirstOf(&[Fixed(12300), Offset(97)]), "",  [], "NQLM", [];
-    "mohaab",            "MOHAA: Breakthrough",                     ["gamespy1"],                        12203, FirstOf(&[Fixed(12300), Offset(97)]), "",  [], "NL", ["mohbt"];
-    "mohaas",            "MOHAA: Spearhead",                        ["gamespy1"],                        12203, FirstOf(&[Fixed(12300), Offset(97)]), "",  [], "NL", ["mohsh"];
-    "mohpa",             "MOH: Pacific Assault",                    ["gamespy1"],                        13203, FirstOf(&[Fixed(13300), Offset(97)]), "",  [], "NL", [];
+    "mohaa",             "Medal of Honor: Allied Assault",          ["gamespy1", "quake3"],              12203, MOHAA, "",  [], "NQLM", [];
+    "mohaab",            "MOHAA: Breakthrough",                     ["gamespy1", "quake3"],              12203, MOHAA, "",  [], "NL", ["mohbt"];
+    "mohaas",            "MOHAA: Spearhead",                        ["gamespy1", "quake3"],              12203, MOHAA, "",  [], "NL", ["mohsh"];
+    "mohpa",             "MOH: Pacific Assault",                    ["gamespy1", "quake3"],              13203, MOHPA, "",  [], "NL", [];
     "mohw",              "MOH: Warfighter",                         ["battlefield"],                     25200, Offset(22000), "",  [], "N", ["mohwf"];
     "monday-night-combat", "Monday Night Combat",                     ["a2s"],                             7777,  Fixed(27016),  "",  [], "N", ["mnc"];
     "mordhau",           "Mordhau",                                 ["a2s"],                             7777,  Fixed(27015),  "",  [], "NQM", [];

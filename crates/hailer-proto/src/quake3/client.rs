@@ -14,6 +14,11 @@ use compact_str::CompactString;
 const TRIES: u8 = 2;
 /// Length of the challenge. Some servers accept no more.
 const CHALLENGE: usize = 8;
+/// Default ports of Medal of Honor: Allied Assault and Pacific Assault.
+const MEDAL_PORTS: [u16; 2] = [12_203, 13_203];
+/// One in this number of requests without a reply is for other games: for Medal of Honor, or on its
+/// ports for all others.
+const TURNS: u8 = 4;
 /// Score of spectators in some games.
 const SPECTATOR: i64 = -666;
 
@@ -27,6 +32,12 @@ pub struct Quake3Exchange {
     kind: Kind,
     /// Timeouts since the first request of this kind.
     silent: u8,
+    /// Requests sent so far.
+    sent: u8,
+    /// Whether the server is probably one of Medal of Honor.
+    is_medal: bool,
+    /// Whether the last request was one for it.
+    is_directed: bool,
     /// The status, while the info is requested.
     status: Option<Box<Status>>,
 }
@@ -49,14 +60,27 @@ impl Quake3Exchange {
                 Depth::Ping | Depth::Basic => Kind::Info,
             },
             silent: 0,
+            sent: 0,
+            is_medal: MEDAL_PORTS.contains(&ask.port),
+            is_directed: false,
             status: None,
         }
     }
 
-    fn send(&self, out: &mut Vec<u8>) -> Step {
+    fn send(&mut self, out: &mut Vec<u8>) -> Step {
+        let is_last_turn = self.sent % TURNS == TURNS - 1;
+        self.sent = self.sent.wrapping_add(1);
+        // One request in a turn is for the other games, before there is a reply.
+        let is_other = is_last_turn && self.status.is_none();
+        let kind = match self.depth {
+            Depth::Full if is_other => Kind::Status,
+            _ => self.kind,
+        };
+        self.is_directed = self.is_medal != is_other;
         Request {
-            kind: self.kind,
+            kind,
             challenge: &self.challenge,
+            is_directed: self.is_directed,
         }
         .write(out);
         Step::Send
@@ -105,6 +129,7 @@ impl Quake3Exchange {
             Some(_) => return Step::Wait,
             None => notes.deviation(&NO_CHALLENGE, bytes.len()),
         }
+        self.is_medal = reply.is_directed || self.is_directed;
         if self.depth == Depth::Ping {
             return Step::Done(Box::new(Status {
                 deviations: notes.met().collect(),
@@ -243,6 +268,7 @@ fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
         mut info,
         players,
         utf8,
+        ..
     } = reply;
     let carets = carets(&info);
     let text = |bytes| Text::western_carets(bytes, carets);

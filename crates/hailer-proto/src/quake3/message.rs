@@ -11,6 +11,10 @@ use core::ops::Range;
 
 /// Starts every message outside of a game session.
 pub const OUT_OF_BAND: [u8; 4] = [0xFF; 4];
+/// Follows it in requests to servers of Medal of Honor, which skip one byte.
+const TO_SERVER: u8 = 2;
+/// Follows it in replies of these servers.
+const FROM_SERVER: u8 = 1;
 /// Longest challenge that servers return.
 pub const MAX_CHALLENGE: usize = 128;
 /// Room for the lines of most replies.
@@ -39,6 +43,8 @@ pub struct Request<'a> {
     pub kind: Kind,
     /// Any text; the server returns it. Empty if there is none.
     pub challenge: &'a [u8],
+    /// Whether it has the byte for the direction that Medal of Honor requires.
+    pub is_directed: bool,
 }
 
 /// Subject of a message.
@@ -54,6 +60,9 @@ impl<'a> Request<'a> {
     /// Appends the request to `out`.
     pub fn write(self, out: &mut Vec<u8>) {
         out.extend_from_slice(&OUT_OF_BAND);
+        if self.is_directed {
+            out.push(TO_SERVER);
+        }
         let word = match self.kind {
             Kind::Info => GET_INFO,
             Kind::Status => GET_STATUS,
@@ -68,6 +77,7 @@ impl<'a> Request<'a> {
     /// Returns the requested part, if the bytes start like a request.
     pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
         let body = bytes.strip_prefix(&OUT_OF_BAND)?;
+        let body = body.strip_prefix(&[TO_SERVER]).unwrap_or(body);
         let is = |word: &str| {
             let rest = body.split_at_checked(word.len());
             rest.is_some_and(|(start, rest)| {
@@ -94,6 +104,7 @@ impl<'a> Request<'a> {
         let kind = Self::kind_of(bytes);
         let mut r = Reader::new(bytes, notes);
         r.constant(&OUT_OF_BAND, "header")?;
+        let is_directed = direction(&mut r, TO_SERVER)?;
         let at = r.at();
         let kind = kind.ok_or(Error::bad("command", at, "getinfo or getstatus"))?;
         let length = match kind {
@@ -120,8 +131,21 @@ impl<'a> Request<'a> {
             r.notes()
                 .field(at..at + challenge.len(), "challenge", value);
         }
-        Ok(Self { kind, challenge })
+        Ok(Self {
+            kind,
+            challenge,
+            is_directed,
+        })
     }
+}
+
+/// Reads the byte for the direction, if there is one.
+fn direction(r: &mut Reader<'_, '_>, expected: u8) -> Result<bool, Error> {
+    let has_direction = r.rest().first() == Some(&expected);
+    if has_direction {
+        r.raw(1, "direction")?;
+    }
+    Ok(has_direction)
 }
 
 /// Reply of a Quake 3 server.
@@ -133,6 +157,8 @@ pub struct Reply<'a> {
     pub info: Infostring<'a>,
     /// Players of a status reply.
     pub players: Vec<Line<'a>>,
+    /// Whether it has the byte for the direction, as from Medal of Honor.
+    pub is_directed: bool,
     /// The bytes of a status, checked together: most names need no further check.
     pub utf8: Utf8<'a>,
 }
@@ -158,6 +184,7 @@ impl<'a> Reply<'a> {
     /// Returns what bytes report, if they start like a reply.
     pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
         let body = bytes.strip_prefix(&OUT_OF_BAND)?;
+        let body = body.strip_prefix(&[FROM_SERVER]).unwrap_or(body);
         match body {
             _ if body.starts_with(INFO) => Some(Kind::Info),
             _ if body.starts_with(STATUS) => Some(Kind::Status),
@@ -174,6 +201,7 @@ impl<'a> Reply<'a> {
         let kind = Self::kind_of(bytes);
         let mut r = Reader::new(bytes, notes);
         r.constant(&OUT_OF_BAND, "header")?;
+        let is_directed = direction(&mut r, FROM_SERVER)?;
         let at = r.at();
         let kind = kind.ok_or(Error::bad("command", at, "infoResponse or statusResponse"))?;
         r.constant(
@@ -216,10 +244,17 @@ impl<'a> Reply<'a> {
                     kind,
                     info,
                     players,
+                    is_directed,
                     utf8: Utf8::default(),
                 })
             }
-            Kind::Status => Self::status(rest, at, notes),
+            Kind::Status => {
+                let reply = Self::status(rest, at, notes)?;
+                Ok(Self {
+                    is_directed,
+                    ..reply
+                })
+            }
         }
     }
 
@@ -267,6 +302,7 @@ impl<'a> Reply<'a> {
             kind,
             info,
             players,
+            is_directed: false,
             utf8: Utf8::start_of(bytes),
         })
     }
@@ -312,8 +348,11 @@ impl<'a> Line<'a> {
         };
         let mut player = Self::default();
         let before = line.get(..first).unwrap_or_default();
+        let has_score = words(before, at).nth(1).is_some();
         for (place, word) in words(before, at).enumerate() {
             let number = word.number();
+            // Medal of Honor sends no score.
+            let place = place + usize::from(!has_score && number.is_some());
             let name = match place {
                 0 if number.is_none() => {
                     player.score_text = Some(word.bytes);
@@ -449,7 +488,11 @@ mod tests {
                 b"\xFF\xFF\xFF\xFFgetstatus hailer7",
             ),
         ] {
-            let request = Request { kind, challenge };
+            let request = Request {
+                kind,
+                challenge,
+                is_directed: false,
+            };
             let mut out = Vec::new();
             request.write(&mut out);
             assert_eq!(out, bytes);
@@ -514,7 +557,11 @@ mod tests {
             (None, Some(&b"dead"[..]), &odd[..])
         );
         assert_eq!(line("\"Al\"").1, odd);
-        assert_eq!(line("3 \"Al\"").1, odd);
+        let no_score = Line {
+            score: None,
+            ..plain
+        };
+        assert_eq!(line("50 \"Al\""), (no_score, Vec::new()));
         assert_eq!(
             (line("3 50 Al").0.name, line("3 50 \"Al").1),
             (&b"3 50 Al"[..], odd.into())
