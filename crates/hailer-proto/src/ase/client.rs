@@ -121,7 +121,8 @@ fn status(reply: &Reply<'_>, kind: Kind, has_players: bool, notes: &mut Notes) -
         if number.is_none() {
             notes.deviation(&ODD_NUMBER, 0);
         }
-        status.address = number.map(|port| Address {
+        // Servers that do not know their port send 0.
+        status.address = number.filter(|port| *port != 0).map(|port| Address {
             host: None,
             port: Some(port),
         });
@@ -179,6 +180,25 @@ fn player(sent: &message::Player<'_>) -> Player {
 mod tests {
     use super::*;
     use crate::model::Roster;
+
+    #[test]
+    fn a_port_of_zero_is_none() {
+        let address = |port| {
+            let reply = Reply {
+                port: Some(port),
+                ..Reply::default()
+            };
+            let mut notes = Notes::default();
+            let status = status(&reply, Kind::Full, true, &mut notes);
+            (
+                status.address.and_then(|address| address.port),
+                notes.met().count(),
+            )
+        };
+        assert_eq!(address(b"0"), (None, 0));
+        assert_eq!(address(b"22003"), (Some(22_003), 0));
+        assert_eq!(address(b""), (None, 1));
+    }
 
     #[test]
     fn a_list_without_players_is_absent_unless_the_server_is_empty() {

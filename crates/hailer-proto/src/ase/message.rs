@@ -55,6 +55,8 @@ impl Kind {
     }
 }
 
+/// Requests the version alone, which the reply has without a header (MTA).
+pub const VERSION_REQUEST: u8 = b'v';
 /// Most rules, and most players, that are read.
 const MAX_ENTRIES: usize = 1_024;
 /// Key of a rule of Hailer's responder: the number of listed players, if it is not that of all.
@@ -321,9 +323,21 @@ pub(super) fn explain(
             parse(bytes, notes).err(),
         ));
     }
+    if direction != Some(Direction::Request) && seen.request() == Some(&[VERSION_REQUEST]) {
+        notes.field(0..bytes.len(), "version", || by_content(bytes).0.into());
+        return Some(Explanation::guess("version reply", Direction::Reply, None));
+    }
     let &[byte] = bytes else {
         return None;
     };
+    if byte == VERSION_REQUEST && direction != Some(Direction::Reply) {
+        notes.field(0..1, "kind", || "v".into());
+        return Some(Explanation::guess(
+            "version request",
+            Direction::Request,
+            None,
+        ));
+    }
     let kind = Kind::of_request(byte).filter(|_| direction != Some(Direction::Reply))?;
     notes.field(0..1, "kind", || String::from(char::from(byte)));
     Some(Explanation::guess(

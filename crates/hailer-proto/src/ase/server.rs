@@ -1,6 +1,6 @@
 //! The responder: one datagram of at most 1,400 bytes (spec/ase.md#7).
 
-use super::message::{Kind, LISTED, flag, write_text};
+use super::message::{Kind, LISTED, VERSION_REQUEST, flag, write_text};
 use crate::model::{Player, Status, Text, Value};
 use crate::protocol::{Responder, Verdict};
 use crate::token::Epoch;
@@ -26,6 +26,8 @@ const MAX_LISTED_PAIR: usize = 16;
 const TINY_NAME: usize = 12;
 /// See [`TINY_NAME`].
 const TINY_GAME: usize = 8;
+/// Longest version that is sent alone, in bytes.
+const MAX_VERSION: usize = 16;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
 
@@ -37,6 +39,8 @@ pub struct AseResponder {
     tiny: Vec<u8>,
     short: Vec<u8>,
     counts: Vec<u8>,
+    /// Version alone; empty if it could be taken for a request.
+    version: String,
 }
 
 impl AseResponder {
@@ -47,6 +51,7 @@ impl AseResponder {
             tiny: tiny(status),
             short: short(status),
             counts: counts(status),
+            version: version(status),
         }
     }
 }
@@ -66,6 +71,15 @@ fn name(status: &Status) -> String {
 
 fn option(text: Option<&str>) -> String {
     line(text.unwrap_or_default(), MAX_TEXT)
+}
+
+/// Returns the version if it begins with a digit: a letter could be the request of another reply.
+fn version(status: &Status) -> String {
+    let mut version = line(status.version.as_deref().unwrap_or_default(), MAX_VERSION);
+    if !version.starts_with(|c: char| c.is_ascii_digit()) {
+        version.clear();
+    }
+    version
 }
 
 fn port(status: &Status) -> String {
@@ -279,6 +293,9 @@ impl Responder for AseResponder {
             Some(Kind::Full) => out.extend_from_slice(&self.full),
             Some(Kind::Short) => out.extend_from_slice(&self.short),
             Some(Kind::Counts) => out.extend_from_slice(&self.counts),
+            None if byte == VERSION_REQUEST && !self.version.is_empty() => {
+                out.extend_from_slice(self.version.as_bytes());
+            }
             None => return Verdict::Pass,
         }
         Verdict::Reply { is_verified: false }
@@ -337,6 +354,12 @@ mod tests {
         assert_eq!(answer(&status(), b"b"), (verdict, short.to_vec()));
         let counts = b"EYE3\x04mta\x06Te st\x05Race\x0ANone\x001/32\x041.6\0\x01\x20";
         assert_eq!(answer(&status(), b"x"), (verdict, counts.to_vec()));
+        assert_eq!(answer(&status(), b"v"), (verdict, b"1.6".to_vec()));
+        let lettered = Status {
+            version: Some("s".into()),
+            ..status()
+        };
+        assert_eq!(answer(&lettered, b"v"), (Verdict::Pass, vec![]));
         for other in [&b""[..], b"q", b"ss", b"EYE1"] {
             assert_eq!(answer(&status(), other), (Verdict::Pass, vec![]));
         }
