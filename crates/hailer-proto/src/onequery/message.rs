@@ -377,6 +377,10 @@ fn read_payload<'a>(r: &mut Reader<'a, '_>, answer: &mut Reply<'a>) -> Result<()
     while r.remaining() > 0 {
         let kind = r.u16_le("tlv type")?;
         let length = r.u16_le("tlv length")?;
+        // A refusal can have an empty part in place of its content (spec/onequery.md#6.2).
+        if length == 0 && answer.flags.has(Flags::REFUSED) {
+            continue;
+        }
         let mut value = within(r, length)?;
         match kind {
             TLV_SERVER_INFO if answer.info.is_none() => {
