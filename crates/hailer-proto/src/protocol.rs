@@ -36,6 +36,12 @@ pub trait Protocol: Sync {
         None
     }
 
+    /// Returns the other default port of servers on IPv6. `None` if they have that of
+    /// [`Info::port`] there too.
+    fn ipv6_port(&self) -> Option<u16> {
+        None
+    }
+
     /// Returns whether some servers reply from another port than the one that they are queried at.
     fn has_replies_from_other_ports(&self) -> bool {
         false

@@ -109,7 +109,7 @@ impl Target {
     }
 
     /// Returns the addresses at which the server may reply, the most likely first: one, or one for
-    /// each query port of the game. `None` if the host is a name or a remote service is queried
+    /// each query port of the game and each default port of the protocol. `None` if the host is a name or a remote service is queried
     /// instead, which [`Client::candidates`](crate::Client::candidates) looks up, or if there is no
     /// protocol.
     pub fn candidates(&self) -> Option<Vec<SocketAddr>> {
@@ -133,30 +133,36 @@ impl Target {
             .unwrap_or(protocol.info().port)
     }
 
-    /// Returns these addresses at every query port of the game in a protocol, at most
-    /// [`MAX_CANDIDATES`] in total. A port other than `default_port` counts as given by the user.
+    /// Returns these addresses at every query port of the game in a protocol, and at its other
+    /// default port on IPv6, at most [`MAX_CANDIDATES`] in total. A port other than `default_port` counts as given by the user.
     pub(crate) fn at_query_ports(
         &self,
         addresses: Vec<SocketAddr>,
         protocol: &dyn Protocol,
         default_port: u16,
     ) -> Vec<SocketAddr> {
-        let Some((game, first)) = self.game.zip(addresses.first()) else {
+        let Some(first) = addresses.first() else {
             return addresses;
         };
         // The port of an SRV record counts as given by the user.
         let is_given = self.port.is_some() || first.port() != default_port;
         let given = is_given.then_some(first.port());
-        let ports = game.query_ports_in(protocol.info().id, given);
+        let ports = match self.game {
+            Some(game) => game.query_ports_in(protocol.info().id, given),
+            None => vec![first.port()],
+        };
         let at = |port: u16| {
-            let mut addresses = addresses.clone();
-            addresses
-                .iter_mut()
-                .for_each(|address| address.set_port(port));
-            addresses
+            addresses.iter().map(move |address| {
+                let mut address = *address;
+                address.set_port(port);
+                address
+            })
         };
         let candidates = ports.into_iter().flat_map(at);
-        candidates.take(MAX_CANDIDATES).collect()
+        let ipv6_port = protocol.ipv6_port().filter(|_| !is_given);
+        let on_ipv6 = ipv6_port.into_iter().flat_map(at);
+        let on_ipv6 = on_ipv6.filter(SocketAddr::is_ipv6);
+        candidates.chain(on_ipv6).take(MAX_CANDIDATES).collect()
     }
 
     /// Returns the port that players connect to, if the target names a game, and the user or an SRV
@@ -562,6 +568,11 @@ mod tests {
             ("candidates-test://[2001:db8::1]:5", Some(&[5, 6, 9])),
             ("ugp://192.0.2.7", Some(&[22_000])),
             ("ugp://192.0.2.7:5", Some(&[5])),
+            ("minecraft-bedrock://192.0.2.7", Some(&[19_132])),
+            ("minecraft-bedrock://[2001:db8::1]", Some(&[19_132, 19_133])),
+            ("minecraft-bedrock://[2001:db8::1]:5", Some(&[5])),
+            ("bedrock://[2001:db8::1]", Some(&[19_132, 19_133])),
+            ("bedrock://[2001:db8::1]:5", Some(&[5])),
             ("candidates-test://host", None),
             ("192.0.2.7:5", None),
         ] {

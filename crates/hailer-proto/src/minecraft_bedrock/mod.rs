@@ -72,6 +72,11 @@ impl Protocol for MinecraftBedrock {
         &INFO
     }
 
+    fn ipv6_port(&self) -> Option<u16> {
+        // spec/minecraft-bedrock.md#1
+        Some(19_133)
+    }
+
     fn discovery(&self) -> &'static [Discovery] {
         // spec/minecraft-bedrock.md#1
         &[Discovery::Broadcast { ports: &[19_132] }]
