@@ -416,6 +416,12 @@ impl<'a> Split<'a> {
         }
     }
 
+    /// Returns whether a player or team section was read.
+    pub(crate) fn has_tables(&self) -> bool {
+        let [_, players, teams] = self.sections;
+        players || teams
+    }
+
     /// Notes a reply that ends within a section or lacks one, after its last part.
     pub(crate) fn finish(
         &self,
@@ -448,7 +454,14 @@ impl<'a> Split<'a> {
             r.notes().group("pair", self.reply.pairs.len());
             let key = match pending.take() {
                 Some(key) => key,
-                None => text(r, "key").ok_or_else(|| short(r, "pair.key"))?,
+                None => match text(r, "key") {
+                    Some(key) => key,
+                    None if self.reply.pairs.is_empty() => return Err(short(r, "pair.key")),
+                    None => {
+                        truncated(r);
+                        return Ok(());
+                    }
+                },
             };
             if let Some(earlier) = continued.take() {
                 self.continue_pairs(earlier, key, r.notes(), at);
@@ -461,7 +474,14 @@ impl<'a> Split<'a> {
                 self.end = SplitPoint::Pairs(last);
                 return Ok(());
             }
-            let mut value = text(r, "value").ok_or_else(|| short(r, "pair.value"))?;
+            let mut value = match text(r, "value") {
+                Some(value) => value,
+                None if self.reply.pairs.is_empty() => return Err(short(r, "pair.value")),
+                None => {
+                    truncated(r);
+                    return Ok(());
+                }
+            };
             if is_number_key(value) && !is_number_key(key) && key != b"mapname" {
                 self.has_missing_values = true;
                 pending = Some(value);
@@ -517,7 +537,10 @@ impl<'a> Split<'a> {
                 self.end = open(last, 0);
                 return Ok(());
             }
-            let name = text(r, "field name").ok_or_else(|| short(r, "field name"))?;
+            let Some(name) = text(r, "field name") else {
+                truncated(r);
+                return Ok(());
+            };
             if name.is_empty() {
                 return Ok(());
             }
@@ -577,7 +600,10 @@ impl<'a> Split<'a> {
                 return Ok(None);
             }
             r.notes().group("row", row as usize);
-            let value = text(r, "value").ok_or_else(|| short(r, "value"))?;
+            let Some(value) = text(r, "value") else {
+                truncated(r);
+                return Ok(None);
+            };
             r.notes().ungroup();
             if value.is_empty() {
                 return Ok(Some(row));

@@ -237,7 +237,10 @@ impl<'a> Parser<'a> {
                 r.trailing(&TRAILING_BYTES);
             }
             Part::Split(_, is_last) => {
-                if self.split.part(&mut r, is_last)? == Trailer::Other {
+                let trailer = self.split.part(&mut r, is_last)?;
+                if trailer == Trailer::Other && self.split.has_tables() {
+                    r.trailing(&TRAILING_BYTES);
+                } else if trailer == Trailer::Other {
                     self.jc2 = Some(jc2_players(&mut r)?);
                 }
             }
