@@ -2,6 +2,7 @@
 
 use crate::exit::without_numbers;
 use hailer::master::{ListSummary, MasterError, MasterLimits, MasterUrl};
+use std::io::Read;
 use std::net::IpAddr;
 use std::time::Duration;
 use ureq::config::ConfigBuilder;
@@ -50,7 +51,22 @@ pub(crate) fn list_of(
     let body = body
         .limit(limits.max_bytes.saturating_add(1 << 20))
         .reader();
-    master.read_body(body, limits, is_stopped, found)
+    master.read_body(Body(body), limits, is_stopped, found)
+}
+
+/// Body of a response, with errors that [`words`] describes.
+struct Body<R>(R);
+
+impl<R: Read> Read for Body<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.0.read(buffer).map_err(|error| {
+            let kind = error.kind();
+            match error.downcast::<ureq::Error>() {
+                Ok(error) => std::io::Error::new(kind, words(error)),
+                Err(error) => error,
+            }
+        })
+    }
 }
 
 /// Describes a failed request, in the words of the operating system where possible.
@@ -61,5 +77,32 @@ pub(crate) fn words(error: ureq::Error) -> String {
         #[cfg(not(feature = "tls"))]
         ureq::Error::TlsRequired => crate::exit::without("tls"),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_list_that_stops_in_its_middle_takes_too_long() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let head = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{";
+            stream.write_all(head).unwrap();
+            // Reads the request, and then waits until the client is gone.
+            let _ = std::io::copy(&mut stream, &mut std::io::sink());
+        });
+        let master = format!("luanti+http://127.0.0.1:{port}/list");
+        let mut limits = MasterLimits::default();
+        limits.deadline = Duration::from_millis(300);
+        let list = list_of(&master.parse().unwrap(), &limits, &|| false, &mut |_| {});
+        let error = list.unwrap_err().to_string();
+        assert_eq!(error, format!("{master}: the server takes too long"));
+        server.join().unwrap();
     }
 }
