@@ -88,6 +88,9 @@ impl Details {
                 show::cut(&format!("{host}{}", port.unwrap_or_default()), 120).text
             }),
             roster: match status.players.roster {
+                Roster::Partial if status.players.has_all_players() => {
+                    Some("The list has more players than the count that the server reports.")
+                }
                 Roster::Partial => {
                     Some("The list has fewer players than the count that the server reports.")
                 }
@@ -563,10 +566,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_named_if_players_are_missing() {
-        let roster = |online: Option<i64>| {
+    fn lists_that_do_not_match_the_count_are_explained() {
+        let note = |roster: &str, online: Option<i64>| {
             let answer = serde_json::json!({"schema": "hailer/answer/2", "status": {
-                "players": {"online": online, "roster": "sample", "list": [{"name": "Ada"}]},
+                "players": {"online": online, "roster": roster, "list": [{"name": "Ada"}]},
             }});
             let last = LastStatus {
                 answer: answer.to_string().as_bytes().into(),
@@ -575,11 +578,15 @@ mod tests {
             Details::of(&last, None).roster.unwrap()
         };
         for online in [None, Some(2)] {
-            let text = roster(online);
+            let text = note("sample", online);
             assert!(text.starts_with("The server lists only a sample"), "{text}");
         }
-        let text = roster(Some(1));
+        let text = note("sample", Some(1));
         assert!(text.ends_with("when it has more players."), "{text}");
+        let text = note("partial", Some(2));
+        assert!(text.starts_with("The list has fewer players"), "{text}");
+        let text = note("partial", Some(0));
+        assert!(text.starts_with("The list has more players"), "{text}");
     }
 
     #[test]
