@@ -1,6 +1,6 @@
 //! Selection of game packets by name or id, and by direction.
 
-use hailer::game::packet::PacketInfo;
+use hailer::game::table::PacketInfo;
 use hailer::game::{Packet, PacketDirection, TABLE};
 use std::collections::HashSet;
 use std::str::FromStr;

@@ -2,8 +2,6 @@
 //! [`Packet`](crate::Packet), a reader, a writer, an entry of [`TABLE`](crate::TABLE), and a random
 //! sample.
 
-use crate::build::Build;
-use crate::sample::SampleRng;
 use hailer_proto::wire::Error;
 use std::fmt;
 
@@ -28,79 +26,6 @@ impl fmt::Display for PacketDirection {
             Self::ToServer => "to server",
         })
     }
-}
-
-/// Directions in which a packet type exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PacketDirections {
-    /// Server to client only.
-    ToClient,
-    /// Client to server only.
-    ToServer,
-    /// Both directions.
-    Both,
-}
-
-impl PacketDirections {
-    /// Returns whether a packet may be sent in this direction.
-    #[inline]
-    pub const fn admits(self, direction: PacketDirection) -> bool {
-        matches!(
-            (self, direction),
-            (Self::Both, _)
-                | (Self::ToClient, PacketDirection::ToClient)
-                | (Self::ToServer, PacketDirection::ToServer)
-        )
-    }
-}
-
-/// Description of a packet type: one row of the table.
-#[derive(Debug)]
-pub struct PacketInfo {
-    /// First byte of the packet.
-    pub id: u8,
-    /// Name of the packet.
-    pub name: &'static str,
-    /// Directions in which it exists.
-    pub directions: PacketDirections,
-    /// Builds that have it, as written in the table.
-    pub builds: &'static str,
-    /// Returns whether a build has it.
-    pub exists: fn(Build) -> bool,
-    /// Purpose of the packet.
-    pub help: &'static str,
-    /// Fields in wire order.
-    pub fields: &'static [FieldInfo],
-    /// Generates a random packet that this build can write and read back.
-    pub sample: fn(&mut SampleRng, Build) -> crate::Packet,
-}
-
-impl PacketInfo {
-    /// Returns whether the packet exists in this build and direction.
-    pub fn is_in(&self, direction: PacketDirection, build: Build) -> bool {
-        self.directions.admits(direction) && (self.exists)(build)
-    }
-}
-
-/// Description of a packet field.
-#[derive(Debug)]
-pub struct FieldInfo {
-    /// Name of the field.
-    pub name: &'static str,
-    /// Type of the field: a number, or one of [`types`](crate::types).
-    pub ty: &'static str,
-    /// Builds that have the field, among those that have the packet. Empty means all.
-    pub builds: &'static str,
-    /// Returns whether a build has it.
-    pub exists: fn(Build) -> bool,
-}
-
-/// A packet with its build, which determines its fields. Implements `Display` for people and
-/// `Serialize` for programs.
-#[derive(Clone, Copy, Debug)]
-pub struct PacketView<'a> {
-    pub(crate) packet: &'a crate::Packet,
-    pub(crate) build: Build,
 }
 
 /// Invalid packet. The stream cannot be read further, since nothing marks the start of the next

@@ -8,9 +8,7 @@
 
 use crate::build::Build::{self, *};
 use crate::chunk::SectionMasks;
-use crate::packet::{
-    FieldInfo, PacketDirection, PacketDirections, PacketInfo, PacketView, packets,
-};
+use crate::packet::{PacketDirection, packets};
 use crate::sample::SampleRng;
 use crate::types::*;
 use hailer_proto::wire::{Error, Reader};
@@ -217,14 +215,87 @@ packets! {
     }
     /// Request: 0 login, 1 respawn.
     0xCD ClientStatus ToServer [W24a..] { status: i8 }
-    /// Anything between plugins.
+    /// A message between plugins.
     0xFA PluginMessage Both [..] { channel: WireString<20>, data: Bytes16 }
-    /// The secret of the connection, encrypted; empty from the server, as its yes.
+    /// The secret of the connection, encrypted. The server replies with an empty one.
     0xFC EncryptionResponse Both [W17a..] { secret: Bytes16, token: Bytes16 [W25a..] }
     /// The server's public key, and what to encrypt with it.
     0xFD EncryptionRequest ToClient [W17a..] { server_id: WireString<20>, key: Bytes16, token: Bytes16 [W25a..] }
-    /// Asks for the server's status.
+    /// Requests the status of the server.
     0xFE ServerListPing ToServer [..] {}
-    /// The end, and why. To a ping, the status.
+    /// Ends the connection, with the reason. In reply to a ping, the status.
     0xFF Kick Both [..] { reason: WireString<256> }
+}
+
+/// Directions in which a packet type exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacketDirections {
+    /// Server to client only.
+    ToClient,
+    /// Client to server only.
+    ToServer,
+    /// Both directions.
+    Both,
+}
+
+impl PacketDirections {
+    /// Returns whether a packet may be sent in this direction.
+    #[inline]
+    pub const fn admits(self, direction: PacketDirection) -> bool {
+        matches!(
+            (self, direction),
+            (Self::Both, _)
+                | (Self::ToClient, PacketDirection::ToClient)
+                | (Self::ToServer, PacketDirection::ToServer)
+        )
+    }
+}
+
+/// Description of a packet type: one row of the table.
+#[derive(Debug)]
+pub struct PacketInfo {
+    /// First byte of the packet.
+    pub id: u8,
+    /// Name of the packet.
+    pub name: &'static str,
+    /// Directions in which it exists.
+    pub directions: PacketDirections,
+    /// Builds that have it, as written in the table.
+    pub builds: &'static str,
+    /// Returns whether a build has it.
+    pub exists: fn(Build) -> bool,
+    /// Purpose of the packet.
+    pub help: &'static str,
+    /// Fields in wire order.
+    pub fields: &'static [FieldInfo],
+    /// Generates a random packet that this build can write and read back.
+    pub sample: fn(&mut SampleRng, Build) -> Packet,
+}
+
+impl PacketInfo {
+    /// Returns whether the packet exists in this build and direction.
+    pub fn is_in(&self, direction: PacketDirection, build: Build) -> bool {
+        self.directions.admits(direction) && (self.exists)(build)
+    }
+}
+
+/// Description of a packet field.
+#[derive(Debug)]
+pub struct FieldInfo {
+    /// Name of the field.
+    pub name: &'static str,
+    /// Type of the field: a number, or one of [`types`](crate::types).
+    pub ty: &'static str,
+    /// Builds that have the field, among those that have the packet. Empty means all.
+    pub builds: &'static str,
+    /// Returns whether a build has it.
+    pub exists: fn(Build) -> bool,
+}
+
+/// A packet with its build, which determines its fields. Implements `Display` for people and
+/// `Serialize` for programs.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketView<'a> {
+    pub(crate) packet: &'a Packet,
+    pub(crate) build: Build,
 }

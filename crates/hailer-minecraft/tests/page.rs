@@ -2,8 +2,8 @@
 //!
 //! `BLESS=1 cargo test` writes them. Without it, a difference fails the test.
 
-use hailer_minecraft::packet::{PacketDirections, PacketInfo};
 use hailer_minecraft::state::TRANSITIONS;
+use hailer_minecraft::table::{PacketDirections, PacketInfo};
 use hailer_minecraft::{Build, PacketDirection, TABLE};
 use std::collections::BTreeSet;
 use std::fmt::Write;

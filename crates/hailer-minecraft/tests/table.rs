@@ -20,7 +20,7 @@ fn read_one(bytes: &[u8], direction: PacketDirection, build: Build) -> ReadOutco
 
 /// Calls `each` for every row, in every wire version and direction that has it.
 fn every_row(
-    mut each: impl FnMut(&'static hailer_minecraft::packet::PacketInfo, PacketDirection, Build),
+    mut each: impl FnMut(&'static hailer_minecraft::table::PacketInfo, PacketDirection, Build),
 ) {
     for &build in Build::DIALECTS {
         for direction in PacketDirection::BOTH {

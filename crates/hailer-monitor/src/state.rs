@@ -5,220 +5,27 @@
 
 pub(crate) mod find;
 pub(crate) mod index;
+mod row;
 pub(crate) mod totals;
+
+pub use self::row::{DAY_BUCKET_MS, DAY_BUCKETS, Day, HalfHour, LastStatus, ServerRow};
 
 use self::index::Index;
 use self::totals::Totals;
 use crate::cached::Cached;
-use crate::health::{Health, State};
-use crate::icon::{IconId, Icons};
-use crate::sample::{Event, Millis, Sample};
+use crate::icon::Icons;
+use crate::sample::{Event, Millis};
 use crate::server::{Server, ServerId};
-use crate::uptime::{Uptime, sample_length_ms};
-use compact_str::CompactString;
-use hailer::{Status, Text};
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::broadcast;
 
-/// Number of buckets of the sparkline: one day in half hours.
-pub const DAY_BUCKETS: usize = 48;
-/// Length of a bucket, in milliseconds.
-pub const DAY_BUCKET_MS: Millis = 30 * 60_000;
 /// Rows visited under one lock.
 const ROWS_PER_LOCK: usize = 1_024;
 /// Updates that a slow subscriber may have pending. Beyond that it loses updates, and is notified
 /// of the loss.
 const MAX_PENDING_UPDATES: usize = 256;
-
-/// Current state of one server.
-#[derive(Clone, Debug)]
-pub struct ServerRow {
-    /// Server of this row.
-    pub server: Arc<Server>,
-    /// Whether the server is up.
-    pub state: State,
-    /// Whether the server is flapping: its ups and downs are not reported.
-    pub is_flapping: bool,
-    /// When the server entered this state, in Unix milliseconds.
-    pub since: Millis,
-    /// The last sample.
-    pub last_sample: Option<Sample>,
-    /// Error of the last sample: keyword and sentence of [`hailer::Error`].
-    pub error: Option<Arc<(String, String)>>,
-    /// The last status; kept while the server is down.
-    pub last_status: Option<Arc<LastStatus>>,
-    /// Players and uptime of the last day.
-    pub day: Day,
-}
-
-/// The last status of a server. Short texts, up to 24 bytes, are stored inline: there may be
-/// 100,000 of each.
-#[derive(Clone, Debug, Default)]
-pub struct LastStatus {
-    /// When the poll was due, in Unix milliseconds.
-    pub at: Millis,
-    /// Address that replied.
-    pub address: Option<SocketAddr>,
-    /// Id of the protocol of the answer; of several, the main one.
-    pub protocol: Option<&'static str>,
-    /// Name of the server, or else the first line of its MOTD; unfiltered.
-    pub title: Option<CompactString>,
-    /// MOTD with formatting.
-    pub motd: Option<Text>,
-    /// Game, as the server reports it.
-    pub game: Option<CompactString>,
-    /// Version of game or server.
-    pub version: Option<CompactString>,
-    /// Name of the map or world.
-    pub map: Option<CompactString>,
-    /// Maximum number of players.
-    pub max: Option<u32>,
-    /// Whether players need a password to join.
-    pub has_password: Option<bool>,
-    /// Whether the server uses anti-cheat software.
-    pub has_anti_cheat: Option<bool>,
-    /// Number of bots, which the number of players may include or not.
-    pub bots: Option<u32>,
-    /// Icon, in [`StateTable::icons`] or the history.
-    pub icon: Option<IconId>,
-    /// Names of the players online, without formatting.
-    pub players: Box<[CompactString]>,
-    /// Whether `players` lists all players who are online.
-    pub is_whole: bool,
-    /// Whether `players` is a sample that the server chose. It may contain texts that are no names.
-    pub is_sample: bool,
-    /// The answer as JSON without the icon, see `schema/answer-v2.json`; empty if it exceeded a limit.
-    pub answer: Box<[u8]>,
-    /// The datagrams of the reply; empty if they exceeded a limit.
-    pub replies: Vec<Box<[u8]>>,
-}
-
-/// State of the last day: 48 buckets of half an hour in a ring.
-#[derive(Clone, Debug)]
-pub struct Day {
-    /// Number of the newest bucket, counted from 1970.
-    newest: i64,
-    /// When the newest sample was taken, 0 before the first.
-    last_sample: Millis,
-    buckets: [DayBucket; DAY_BUCKETS],
-}
-
-/// Half an hour. Times are in tenths of a second, which keeps a bucket at 8 bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct DayBucket {
-    /// Players, times the tenths of a second with a reply.
-    players: f32,
-    up: u16,
-    observed: u16,
-}
-
-/// Half an hour of one server, as the history stores it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HalfHour {
-    /// Server of the half hour.
-    pub server: ServerId,
-    /// When it starts, in Unix milliseconds.
-    pub start: Millis,
-    /// Time with samples, in milliseconds.
-    pub observed_ms: Millis,
-    /// Time with replies, in milliseconds.
-    pub up_ms: Millis,
-    /// Mean number of players, 0 without replies.
-    pub players: f32,
-}
-
-impl Default for Day {
-    fn default() -> Self {
-        Self {
-            newest: 0,
-            last_sample: 0,
-            buckets: [DayBucket::default(); DAY_BUCKETS],
-        }
-    }
-}
-
-impl Day {
-    /// Adds a sample. It counts for the time since the previous sample (see [`sample_length_ms`]).
-    pub fn add_sample(&mut self, at: Millis, answered: bool, players: u32) {
-        let previous = Some(self.last_sample).filter(|previous| *previous > 0);
-        let length = sample_length_ms(previous, at);
-        self.last_sample = self.last_sample.max(at);
-        self.add(
-            at,
-            length,
-            if answered { length } else { 0 },
-            players as f32,
-        );
-    }
-
-    /// Adds `observed_ms` milliseconds to the bucket of `at`, of which the server was up for
-    /// `up_ms`, with `players` players in the mean. Times before the last day are ignored.
-    pub fn add(&mut self, at: Millis, observed_ms: Millis, up_ms: Millis, players: f32) {
-        let number = at.div_euclid(DAY_BUCKET_MS);
-        if number <= self.newest - DAY_BUCKETS as i64 {
-            return;
-        }
-        for passed in (self.newest + 1).max(number - DAY_BUCKETS as i64 + 1)..=number {
-            self.buckets[passed.rem_euclid(DAY_BUCKETS as i64) as usize] = DayBucket::default();
-        }
-        self.newest = self.newest.max(number);
-        let tenths = |millis: Millis| u16::try_from(millis.max(0) / 100).unwrap_or(u16::MAX);
-        let up = tenths(up_ms.min(observed_ms));
-        let bucket = &mut self.buckets[number.rem_euclid(DAY_BUCKETS as i64) as usize];
-        bucket.players += players * f32::from(up);
-        bucket.up = bucket.up.saturating_add(up);
-        bucket.observed = bucket.observed.saturating_add(tenths(observed_ms));
-    }
-
-    /// Returns the mean number of players of each half hour up to `now`, the oldest first; `None`
-    /// without replies.
-    pub fn players(&self, now: Millis) -> [Option<f32>; DAY_BUCKETS] {
-        self.buckets(now)
-            .map(|bucket| (bucket.up > 0).then(|| bucket.players / f32::from(bucket.up)))
-    }
-
-    /// Returns the uptime of each half hour up to `now`, the oldest first; `None` without samples.
-    pub fn uptimes(&self, now: Millis) -> [Option<f32>; DAY_BUCKETS] {
-        self.buckets(now).map(|bucket| {
-            let share = bucket.uptime().share()?;
-            Some(share as f32)
-        })
-    }
-
-    /// Returns the uptime of the last day, from 0 to 1; `None` without samples.
-    pub fn uptime(&self, now: Millis) -> Option<f32> {
-        let mut all = Uptime::default();
-        for bucket in self.buckets(now) {
-            all.merge(bucket.uptime());
-        }
-        all.share().map(|share| share as f32)
-    }
-
-    fn buckets(&self, now: Millis) -> [DayBucket; DAY_BUCKETS] {
-        let last = now.div_euclid(DAY_BUCKET_MS);
-        std::array::from_fn(|nth| {
-            let number = last - (DAY_BUCKETS - 1 - nth) as i64;
-            let is_kept = number <= self.newest && number > self.newest - DAY_BUCKETS as i64;
-            if is_kept {
-                self.buckets[number.rem_euclid(DAY_BUCKETS as i64) as usize]
-            } else {
-                DayBucket::default()
-            }
-        })
-    }
-}
-
-impl DayBucket {
-    fn uptime(self) -> Uptime {
-        let mut uptime = Uptime::default();
-        let observed = u64::from(self.observed);
-        uptime.add(Millis::from(self.observed), observed, self.up.into());
-        uptime
-    }
-}
 
 /// A change of the state table, for live updates.
 #[derive(Clone, Debug, Default)]
@@ -296,24 +103,6 @@ impl Rows {
             self.by_name.remove(&row.server.name);
         }
         self.free.push(place);
-    }
-}
-
-impl LastStatus {
-    /// Returns how complete the list of players is: `whole`, `partial`, `sample` or `absent`.
-    pub fn roster(&self) -> &'static str {
-        match (&*self.players, self.is_sample, self.is_whole) {
-            (_, true, _) => "sample",
-            (_, _, true) => "whole",
-            ([], ..) => "absent",
-            _ => "partial",
-        }
-    }
-
-    /// Decodes the whole status. `None` if the answer was too long to be kept, or if a node of
-    /// another version wrote it in a way that this version cannot read.
-    pub fn status(&self) -> Option<Status> {
-        hailer::source::json::status(&self.answer).ok()
     }
 }
 
@@ -465,28 +254,6 @@ impl StateTable {
     /// Subscribes to changes from now on.
     pub fn listen(&self) -> broadcast::Receiver<Arc<Update>> {
         self.updates.subscribe()
-    }
-}
-
-impl ServerRow {
-    /// Copies the health of the server into its row.
-    pub(crate) fn set_health(&mut self, health: &Health) {
-        self.state = health.state;
-        self.since = health.since;
-        self.is_flapping = health.is_flapping;
-    }
-
-    fn new(server: Arc<Server>) -> Self {
-        Self {
-            server,
-            state: State::Unknown,
-            is_flapping: false,
-            since: 0,
-            last_sample: None,
-            error: None,
-            last_status: None,
-            day: Day::default(),
-        }
     }
 }
 

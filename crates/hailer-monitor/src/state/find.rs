@@ -5,7 +5,7 @@
 use crate::health::State;
 use crate::sample::Millis;
 use crate::server::Server;
-use crate::state::ServerRow;
+use crate::state::row::ServerRow;
 use hailer::catalog;
 use std::cmp::Ordering;
 

@@ -7,7 +7,8 @@
 use super::find::{SearchTerms, ServerMatch, natural};
 use crate::cached::{Cached, Expiry};
 use crate::server::{Server, ServerId};
-use crate::state::{LastStatus, ServerRow, StateTable};
+use crate::state::StateTable;
+use crate::state::row::{LastStatus, ServerRow};
 use compact_str::CompactString;
 use memchr::memmem::{self, Finder};
 use std::sync::Arc;

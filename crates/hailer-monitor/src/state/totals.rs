@@ -1,7 +1,8 @@
 //! Totals of all servers, shared by pages, API and metrics.
 
+use super::StateTable;
 use super::find::protocol;
-use super::{DAY_BUCKETS, ServerRow, StateTable};
+use super::row::{DAY_BUCKETS, ServerRow};
 use crate::cached::Expiry;
 use crate::health::State;
 use crate::sample::{Millis, unix_millis};

@@ -2,7 +2,7 @@
 //!
 //! Limit: at most 4,096 fragments of incomplete datagrams are stored.
 
-use super::InputDatagram;
+use super::input::InputDatagram;
 use crate::exit::usage;
 use crate::print::stderr;
 use etherparse::defrag::IpDefragPool;

@@ -4,8 +4,8 @@
 
 use super::capture::Segment;
 use super::hex;
+use super::input::{self, is_file};
 use super::tcp::{Flow, Gap};
-use super::{file, is_file};
 use crate::args::{Decode, Stream};
 use crate::command::secrets::Secrets;
 use crate::exit::usage;
@@ -106,7 +106,9 @@ impl<'a> Game<'a> {
 
     fn raw(&mut self, out: &mut impl Write, stream: Stream) -> anyhow::Result<()> {
         match (direction(stream), self.args.inputs.as_slice()) {
-            (None, [to_server, to_client]) => self.both(out, file(to_server)?, file(to_client)?)?,
+            (None, [to_server, to_client]) => {
+                self.both(out, input::open(to_server)?, input::open(to_client)?)?
+            }
             (None, _) => usage!(
                 "--stream both takes two files: first the bytes to the server, then the bytes to the client"
             ),
@@ -115,7 +117,7 @@ impl<'a> Game<'a> {
                 self.bytes(out, direction, std::io::stdin())?
             }
             (Some(direction), [path]) if is_file(path) => {
-                self.bytes(out, direction, file(path)?)?
+                self.bytes(out, direction, input::open(path)?)?
             }
             (Some(direction), words) => {
                 let bytes = match hex::bytes(&words.join(" ")) {

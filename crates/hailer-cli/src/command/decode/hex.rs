@@ -1,7 +1,7 @@
 //! Hexadecimal input: plain, with spaces or colons, with `0x` or `\x`, or from a dump with offsets
 //! and text.
 
-use super::InputDatagram;
+use super::input::InputDatagram;
 
 /// Parses the bytes of one datagram.
 ///

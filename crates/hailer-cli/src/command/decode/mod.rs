@@ -6,6 +6,7 @@ mod capture;
 #[cfg_attr(not(feature = "game"), path = "no_game.rs")]
 mod game;
 mod hex;
+mod input;
 #[cfg(feature = "game")]
 mod tcp;
 
@@ -17,24 +18,13 @@ use game::Game;
 use hailer::proto::wire::Notes;
 use hailer::proto::{DatagramContext, Direction, Explanation, Info};
 use hailer::registry;
+use input::{Ends, InputDatagram, is_file};
 use std::collections::HashMap;
 use std::io::{BufReader, IsTerminal, Read, Write};
-use std::net::SocketAddr;
 use std::path::Path;
 
 /// Maximum number of conversations in memory. When it is exceeded, all are dropped.
 const MAX_CONVERSATIONS: usize = 65_536;
-
-type Ends = (SocketAddr, SocketAddr);
-
-/// A datagram from any input.
-struct InputDatagram {
-    /// Description of the place in the input, for users.
-    place: String,
-    /// Source and destination, if it comes from a capture.
-    ends: Option<Ends>,
-    bytes: Vec<u8>,
-}
 
 pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     let game = Game::new(args)?;
@@ -61,19 +51,6 @@ pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     )
 }
 
-/// Returns whether the path is a file or a pipe, such as `<(…)` of a shell.
-fn is_file(path: &str) -> bool {
-    let path = Path::new(path);
-    path.exists() && !path.is_dir()
-}
-
-fn file(path: &str) -> anyhow::Result<std::fs::File> {
-    match std::fs::File::open(path) {
-        Ok(file) => Ok(file),
-        Err(error) => usage!("{path}: {error}"),
-    }
-}
-
 fn inputs(args: &Decode, session: &mut DecodeSession<'_, impl Write>) -> anyhow::Result<()> {
     if args.inputs.is_empty() {
         session.standard_input()?;
@@ -89,7 +66,7 @@ fn inputs(args: &Decode, session: &mut DecodeSession<'_, impl Write>) -> anyhow:
         let path = Path::new(input);
         if is_file(input) {
             session.hex(&std::mem::take(&mut words))?;
-            session.stream(input, file(input)?)?;
+            session.stream(input, input::open(input)?)?;
             continue;
         }
         match hex::bytes(input) {
