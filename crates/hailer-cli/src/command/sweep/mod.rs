@@ -1,7 +1,7 @@
 //! `hailer sweep`: queries many servers and writes results as they arrive.
 //!
 //! ```text
-//!   args ─► plan ─► ProbeSource ─► hailer::sweep::run ─► Output ─► file or stdout ─► checkpoint
+//!   args ─► Targets ─► ProbeSource ─► hailer::sweep::run ─► Output ─► file or stdout ─► checkpoint
 //!                                                      output                      checkpoint
 //! ```
 //!
@@ -13,10 +13,11 @@
 mod checkpoint;
 mod encoder;
 mod files;
+mod options;
 mod output;
-mod plan;
 mod progress;
 mod tally;
+mod targets;
 
 use super::stop::{Cause, StopRequest};
 use crate::args::Sweep;
@@ -25,8 +26,8 @@ use crate::print::{fields, stderr, table};
 use checkpoint::Checkpoint;
 use files::append_suffix;
 use hailer::sweep::{Counts, Position, Skipped};
+use options::OutputOptions;
 use output::{Output, OutputConfig};
-use plan::{OutputOptions, Targets};
 use progress::ProgressView;
 use serde::Serialize;
 use std::fs::{self, File, TryLockError};
@@ -34,6 +35,7 @@ use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use targets::Targets;
 
 /// Schema name and version of the summary.
 const SUMMARY: &str = "hailer/sweep-summary/2";
@@ -43,14 +45,14 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     {
         return show_fields();
     }
-    let choice = OutputOptions::new(args)?;
-    let config = plan::config(args, &choice)?;
-    let before = match &choice.checkpoint {
+    let options = OutputOptions::new(args)?;
+    let config = options::config(args, &options)?;
+    let before = match &options.checkpoint {
         Some(path) if args.writing.resume => Some(Checkpoint::load(path)?),
         _ => None,
     };
     if before.is_none() && !args.writing.force {
-        refuse_to_overwrite(&choice)?;
+        refuse_to_overwrite(&options)?;
     }
     let stop = StopRequest::watch(args.pace.r#for)?;
     let position = match &before {
@@ -70,13 +72,13 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     };
     let kind = checkpoint::Sweep {
         targets: targets.digest(),
-        output: choice.describe(args),
+        output: options.describe(args),
     };
-    if let (Some(before), Some(path)) = (&before, &choice.checkpoint) {
+    if let (Some(before), Some(path)) = (&before, &options.checkpoint) {
         before.check(path, &kind)?;
     }
     check_summary(args)?;
-    let mut output = open_output(args, &choice, kind, before, &stop)?;
+    let mut output = open_output(args, &options, kind, before, &stop)?;
     let swept = if args.pace.threads == 1 {
         hailer::sweep::run(&config, targets.source(), &mut output)
     } else {
@@ -92,16 +94,16 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     if let Some(error) = failure {
         return Err(anyhow::Error::from(error).context("the network failed"));
     }
-    let (sum, mut took) = written.map_err(|error| unwritten(error, &choice))?;
+    let (sum, mut took) = written.map_err(|error| unwritten(error, &options))?;
     let cause = stop.cause();
     if cause.is_none() {
         if let (true, false, Some(output)) =
-            (choice.is_turned_over(), args.writing.quiet, &choice.output)
+            (options.has_journal(), args.writing.quiet, &options.output)
         {
             stderr!("writing {}", output.display());
         }
         let concluding = Instant::now();
-        conclude(&choice)?;
+        conclude(&options)?;
         took += concluding.elapsed();
     }
     let skipped = targets.skipped();
@@ -109,7 +111,7 @@ pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
         progress::summary(&sum, took, &skipped);
     }
     if let Some(cause) = cause {
-        report_stop(cause, &choice);
+        report_stop(cause, &options);
     }
     if let Some(path) = &args.writing.summary {
         write_summary(path, cause, targets.source().total(), &sum, took, &skipped)?;
@@ -136,12 +138,12 @@ fn check_summary(args: &Sweep) -> anyhow::Result<()> {
 /// Opens the output, with a progress bar if nothing else writes to the terminal.
 fn open_output(
     args: &Sweep,
-    choice: &OutputOptions,
+    options: &OutputOptions,
     kind: checkpoint::Sweep,
     before: Option<Checkpoint>,
     stop: &Arc<StopRequest>,
 ) -> anyhow::Result<Output> {
-    let journal = choice.journal();
+    let journal = options.journal();
     let (to, length) = match &journal {
         Some(path) => {
             let (file, length) = open(path, before.as_ref())?;
@@ -157,9 +159,9 @@ fn open_output(
         on_terminal,
     );
     let threads = usize::from(args.pace.threads);
-    let encoders = (0..threads).map(|_| choice.encoder()).collect();
-    let checkpoint = choice.checkpoint.clone().map(|path| (path, kind));
-    let plan = OutputConfig {
+    let encoders = (0..threads).map(|_| options.encoder()).collect();
+    let checkpoint = options.checkpoint.clone().map(|path| (path, kind));
+    let config = OutputConfig {
         encoders,
         has_failures: args.writing.failed,
         to,
@@ -169,15 +171,15 @@ fn open_output(
         progress,
         stop: Arc::clone(stop),
     };
-    match Output::new(plan) {
+    match Output::new(config) {
         Ok(output) => Ok(output),
         Err(error) => usage!("{error}"),
     }
 }
 
 /// Returns the error of an output that could not be written.
-fn unwritten(error: io::Error, choice: &OutputOptions) -> anyhow::Error {
-    let context = match (choice.journal(), &choice.checkpoint) {
+fn unwritten(error: io::Error, options: &OutputOptions) -> anyhow::Error {
+    let context = match (options.journal(), &options.checkpoint) {
         // The caller treats a closed pipe as success.
         (None, _) => "standard output could not be written",
         (Some(_), None) => "the output could not be written",
@@ -189,9 +191,9 @@ fn unwritten(error: io::Error, choice: &OutputOptions) -> anyhow::Error {
 }
 
 /// Reports that the sweep was stopped, and how to continue it.
-fn report_stop(cause: Cause, choice: &OutputOptions) {
+fn report_stop(cause: Cause, options: &OutputOptions) {
     let cause = cause.words();
-    match &choice.checkpoint {
+    match &options.checkpoint {
         Some(path) => stderr!(
             "{cause}, checkpoint in {}: to continue, run the same command with --resume",
             path.display()
@@ -218,14 +220,14 @@ fn is_file(_: &io::Stdout) -> bool {
 
 /// Fails if the checkpoint exists, or if the output or journal is not empty. Only `--force`
 /// overwrites the results of an earlier sweep.
-fn refuse_to_overwrite(choice: &OutputOptions) -> anyhow::Result<()> {
-    if let Some(path) = choice.checkpoint.as_ref().filter(|path| path.exists()) {
+fn refuse_to_overwrite(options: &OutputOptions) -> anyhow::Result<()> {
+    if let Some(path) = options.checkpoint.as_ref().filter(|path| path.exists()) {
         usage!(
             "{} belongs to an unfinished sweep: --resume continues it, --force starts again",
             path.display()
         );
     }
-    for path in choice.output.iter().chain(&choice.journal()) {
+    for path in options.output.iter().chain(&options.journal()) {
         // A sweep that failed at its start leaves an empty file.
         if fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0) {
             usage!(
@@ -276,23 +278,23 @@ fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Optio
 }
 
 /// Finishes a complete sweep: converts the journal if there is one, and removes the checkpoint.
-fn conclude(choice: &OutputOptions) -> anyhow::Result<()> {
+fn conclude(options: &OutputOptions) -> anyhow::Result<()> {
     if let (true, Some(output), Some(journal)) =
-        (choice.is_turned_over(), &choice.output, choice.journal())
+        (options.has_journal(), &options.output, options.journal())
     {
         let part = append_suffix(output, "part");
-        turn_over(&journal, choice, &part)?;
+        convert(&journal, options, &part)?;
         fs::rename(&part, output)?;
-        remove(choice.checkpoint.as_deref())?;
+        remove(options.checkpoint.as_deref())?;
         return remove(Some(&journal));
     }
-    remove(choice.checkpoint.as_deref())
+    remove(options.checkpoint.as_deref())
 }
 
 #[cfg(feature = "parquet")]
-fn turn_over(journal: &Path, choice: &OutputOptions, to: &Path) -> anyhow::Result<()> {
+fn convert(journal: &Path, options: &OutputOptions, to: &Path) -> anyhow::Result<()> {
     use std::io::{BufReader, BufWriter};
-    let fields = choice.fields.as_deref().unwrap_or_default();
+    let fields = options.fields.as_deref().unwrap_or_default();
     let rows = BufReader::with_capacity(1 << 18, File::open(journal)?);
     let mut file = BufWriter::new(File::create(to)?);
     crate::print::parquet::write(rows, fields, &mut file)?;
@@ -303,7 +305,7 @@ fn turn_over(journal: &Path, choice: &OutputOptions, to: &Path) -> anyhow::Resul
 }
 
 #[cfg(not(feature = "parquet"))]
-fn turn_over(_: &Path, _: &OutputOptions, _: &Path) -> anyhow::Result<()> {
+fn convert(_: &Path, _: &OutputOptions, _: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 

@@ -121,7 +121,7 @@ impl Output {
     ///
     /// # Errors
     /// The first checkpoint cannot be written, or the thread cannot be started.
-    pub(super) fn new(plan: OutputConfig) -> io::Result<Self> {
+    pub(super) fn new(config: OutputConfig) -> io::Result<Self> {
         let OutputConfig {
             encoders,
             has_failures,
@@ -131,7 +131,7 @@ impl Output {
             before,
             progress,
             stop,
-        } = plan;
+        } = config;
         if let (None, Some((path, kind))) = (&before, &checkpoint) {
             // Save the first checkpoint before the first probe and the first byte.
             let (position, counts) = Default::default();
