@@ -193,7 +193,7 @@ fn row(world: &World, x: i32, z: Option<i32>, width: u32) -> Vec<Option<Surface>
     (0..width).map(place).collect()
 }
 
-/// Settings of a text map.
+/// Options of a text map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AsciiView {
     /// Block coordinates of the middle: x, z.

@@ -65,6 +65,18 @@ pub struct NewServer {
 }
 
 impl NewServer {
+    /// Returns a server without group, labels and interval.
+    pub fn new(name: impl Into<String>, target: impl Into<String>, origin: Origin) -> Self {
+        Self {
+            name: name.into(),
+            target: target.into(),
+            group: String::new(),
+            labels: BTreeMap::new(),
+            interval: None,
+            origin,
+        }
+    }
+
     /// Returns the server with this description and this number.
     pub fn with_id(self, id: ServerId) -> Server {
         Server {

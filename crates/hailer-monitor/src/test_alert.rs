@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// Sends test notifications.
 pub trait TestAlert: Send + Sync + 'static {
     /// Returns the configured rules and receivers.
-    fn plan(&self) -> &CheckedConfig;
+    fn config(&self) -> &CheckedConfig;
 
     /// Sends a test notification to one receiver by name, or to all. Returns the result in one
     /// sentence. The API waits at most 10 s for it.
@@ -36,7 +36,7 @@ impl TestAlerts {
 }
 
 impl TestAlert for TestAlerts {
-    fn plan(&self) -> &CheckedConfig {
+    fn config(&self) -> &CheckedConfig {
         &self.0
     }
 

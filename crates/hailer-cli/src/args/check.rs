@@ -23,6 +23,7 @@ Examples:
   hailer check --client --protocol minecraft-query";
 
 #[derive(Args)]
+#[command(mut_arg("protocol", |arg| arg.help("Protocol to test, if the target does not name it")))]
 pub(crate) struct Check {
     /// Server to test
     #[arg(value_hint = ValueHint::Hostname, required_unless_present_any = ["list", "client"])]

@@ -195,7 +195,7 @@ pub(crate) struct Watch {
     #[arg(conflicts_with_all = ["given", "targets", "config", "protocol", "game"])]
     pub(crate) monitor: Option<String>,
     /// Time between polls of a server or of the monitor, 1s to 1d; longer if needed to stay at 2,000 polls/s
-    #[arg(long, short, default_value = "5s", value_parser = seconds, value_name = "TIME")]
+    #[arg(long, short, default_value = "5s", value_parser = watch_interval, value_name = "TIME")]
     pub(crate) interval: Duration,
     #[command(flatten)]
     pub(crate) query_args: QueryArgs,
@@ -207,7 +207,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 }
 
 /// Parses the interval of `hailer watch`, 1 s to 1 d. Shorter ones would burden servers.
-fn seconds(text: &str) -> Result<Duration, String> {
+fn watch_interval(text: &str) -> Result<Duration, String> {
     let time = values::duration(text)?;
     let fits = (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time);
     if fits {

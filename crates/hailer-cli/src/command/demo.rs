@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
     }
     let hailer = std::env::args().next().unwrap_or_else(|| "hailer".into());
     writeln!(out, "\x1b[1mTry next\x1b[0m")?;
-    for (command, what) in [
+    for (command, help) in [
         (
             "serve --demo",
             "simulated servers, until Ctrl-C; then, in another terminal:",
@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
         ("decode fefd0900000001", "explain these bytes"),
         ("query play.example.com", "your server"),
     ] {
-        writeln!(out, "  \x1b[36m{hailer} {command}\x1b[0m\n      {what}")?;
+        writeln!(out, "  \x1b[36m{hailer} {command}\x1b[0m\n      {help}")?;
     }
     if cfg!(not(feature = "game")) {
         writeln!(

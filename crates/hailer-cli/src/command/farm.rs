@@ -90,22 +90,19 @@ fn config(args: &Args) -> anyhow::Result<FarmConfig> {
             other.info().id
         );
     }
-    let of = |protocol: &'static dyn Protocol| {
-        let id = protocol.info().id;
-        let given = args
-            .port
-            .iter()
-            .filter(|(of, _)| of.info().id == id)
-            .map(|(_, port)| *port);
-        let given: Vec<u16> = given.collect();
-        let ports = if given.is_empty() {
-            vec![protocol.info().port]
-        } else {
-            given
-        };
-        ports.into_iter().map(move |port| (protocol, port))
-    };
-    config.ports = protocols.iter().copied().flat_map(of).collect();
+    config.ports = Vec::new();
+    for &protocol in &protocols {
+        let info = protocol.info();
+        let before = config.ports.len();
+        for &(other, port) in &args.port {
+            if other.info().id == info.id {
+                config.ports.push((protocol, port));
+            }
+        }
+        if config.ports.len() == before {
+            config.ports.push((protocol, info.port));
+        }
+    }
     config.seed = args.seed;
     config.silent = args.silent;
     config.refusing = args.refusing;

@@ -73,7 +73,7 @@ fn proof(info: &Info) -> &'static str {
     }
 }
 
-/// Returns the proof that a protocol requires, and the size of the largest reply before it.
+/// Returns the size of the largest unverified reply, relative to its request.
 fn unverified(info: &Info) -> String {
     match info.amplification.reply {
         _ if !info.has_responder => "no responder".into(),

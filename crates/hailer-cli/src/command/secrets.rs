@@ -67,7 +67,11 @@ struct SecretLine {
 
 impl std::fmt::Debug for SecretLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Line({} {} {})", self.client, self.server, self.build)
+        write!(
+            f,
+            "SecretLine({} {} {})",
+            self.client, self.server, self.build
+        )
     }
 }
 
@@ -86,8 +90,10 @@ impl Secrets {
             .zip(text.lines())
             .filter(|(_, line)| !line.trim().is_empty())
         {
+            if line.starts_with('#') {
+                continue;
+            }
             match parse(line) {
-                _ if line.starts_with('#') => {}
                 Some(line) => lines.push(line),
                 // Do not quote the line, which may contain a secret.
                 None => usage!(
@@ -144,8 +150,8 @@ mod tests {
 
     #[test]
     fn reads_written_secrets_and_uses_the_nearest() {
-        let folder = std::env::temp_dir().join(format!("hailer-secrets-{}", std::process::id()));
-        let mut file = append(&folder).unwrap();
+        let path = std::env::temp_dir().join(format!("hailer-secrets-{}", std::process::id()));
+        let mut file = append(&path).unwrap();
         let addresses: [SocketAddr; 2] = [
             "127.0.0.1:5".parse().unwrap(),
             "[::1]:25566".parse().unwrap(),
@@ -174,9 +180,9 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         }
-        let text = std::fs::read_to_string(&folder).unwrap();
-        let secrets = Secrets::read(&folder);
-        std::fs::remove_file(&folder).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let secrets = Secrets::read(&path);
+        std::fs::remove_file(&path).unwrap();
         assert!(
             text.starts_with("1970-01-01T00:16:40Z 127.0.0.1:5 [::1]:25566 client 12w25a 0101"),
             "{text}"

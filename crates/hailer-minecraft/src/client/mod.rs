@@ -45,7 +45,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-/// Settings of a [`Client`].
+/// Configuration of a [`Client`].
 #[derive(Clone, Debug)]
 pub struct GameClientConfig {
     /// Build whose protocol is used.

@@ -126,29 +126,29 @@ pub struct Limits {
     pub login: Duration,
     /// Time without a packet after which a player is kicked: vanilla's 1,200 ticks.
     pub silence: Duration,
-    /// Packets per client. The game sends about 25 per second.
+    /// Rate of packets per client. The game sends about 25 per second.
     pub packets: Rate,
-    /// Bytes per client. The game sends about 1,000 per second.
+    /// Rate of bytes per client. The game sends about 1,000 per second.
     pub bytes: Rate,
     /// Maximum length of a packet from a client, in bytes. Plugin messages have up to 32 KiB.
     pub max_packet: usize,
     /// Maximum number of unsent bytes per client: vanilla's 2 MiB. Slower readers are dropped.
     pub unsent: usize,
-    /// Lines of chat per player, as in vanilla.
+    /// Rate of chat lines per player, as in vanilla.
     pub chat: Rate,
-    /// Block changes per player. A creative player who holds the button digs about seven per
+    /// Rate of block changes per player. A creative player who holds the button digs about seven per
     /// second.
     pub changes: Rate,
-    /// Blocks that a player moves. A fall is the fastest motion, at 78 blocks/s.
+    /// Rate of motion per player, in blocks. A fall is the fastest motion, at 78 blocks/s.
     pub motion: Rate,
-    /// RSA decryptions of all clients: two per login, about 1 ms each. Further logins wait.
+    /// Rate of RSA decryptions of all clients: two per login, about 1 ms each. Further logins wait.
     pub decryptions: Rate,
     /// Maximum number of changed blocks, at about 50 bytes each. Above it, only already changed
     /// blocks can change.
     pub edits: usize,
-    /// Cached columns, at about 50 KB each. Others are generated again.
+    /// Maximum number of cached columns, at about 50 KB each. Others are generated again.
     pub columns: usize,
-    /// Cached compressed columns, at about 3 KB each.
+    /// Maximum number of cached compressed columns, at about 3 KB each.
     pub packed: usize,
     /// Maximum number of dropped items. The oldest are removed.
     pub items: usize,

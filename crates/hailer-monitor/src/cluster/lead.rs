@@ -17,7 +17,7 @@ const DATABASE_RETRY_DELAY: Duration = Duration::from_secs(5);
 pub(super) async fn run(
     shared: Arc<Shared>,
     keep: Retention,
-    plan: CheckedConfig,
+    alerts: CheckedConfig,
     leader_alerts: LeaderAlerts,
 ) {
     let mut leads = shared.leads.subscribe();
@@ -26,7 +26,7 @@ pub(super) async fn run(
             return;
         }
         tokio::select! {
-            () = lead(&shared, &keep, &plan, &leader_alerts) => {}
+            () = lead(&shared, &keep, &alerts, &leader_alerts) => {}
             () = async { drop(leads.wait_for(|leads| !*leads).await) } => {}
         }
         // The next leader sends undelivered notifications again.
@@ -37,12 +37,12 @@ pub(super) async fn run(
 async fn lead(
     shared: &Shared,
     keep: &Retention,
-    plan: &CheckedConfig,
+    alerts: &CheckedConfig,
     leader_alerts: &LeaderAlerts,
 ) {
     let alerts = loop {
         match Alerts::start(
-            plan.clone(),
+            alerts.clone(),
             shared.live.clone(),
             &shared.history,
             shared.interval,

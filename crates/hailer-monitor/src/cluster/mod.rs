@@ -269,7 +269,7 @@ impl Member {
             interval,
             privacy,
             retention,
-            alerts: plan,
+            alerts: alert_config,
         } = start;
         if !history.is_shared() {
             return Err(MonitorError::NotShared);
@@ -321,7 +321,7 @@ impl Member {
         ];
         if let Some(mirror) = mirror {
             tasks.push(tokio::spawn(mirror.run(shared.clone())));
-            let lead = lead::run(shared.clone(), retention, plan, alerts.clone());
+            let lead = lead::run(shared.clone(), retention, alert_config, alerts.clone());
             tasks.push(tokio::spawn(lead));
         }
         if roles.can_write {

@@ -37,7 +37,7 @@ impl Hook {
         Self { listener }
     }
 
-    fn plan(&self) -> String {
+    fn config(&self) -> String {
         let port = self.listener.local_addr().unwrap().port();
         format!(
             "[[receiver]]\nname = 'ops'\nform = 'json'\nurl = 'http://127.0.0.1:{port}/hush'\ntimeout = '5s'\n
@@ -148,9 +148,9 @@ fn show(live: &StateTable, state: State, since: Millis) {
     });
 }
 
-async fn start(plan: &str, live: Arc<StateTable>, history: &History) -> Alerts {
-    let plan: AlertConfig = toml::from_str(plan).unwrap();
-    Alerts::start(plan.check(Path::new(".")).unwrap(), live, history, MINUTE)
+async fn start(config: &str, live: Arc<StateTable>, history: &History) -> Alerts {
+    let config: AlertConfig = toml::from_str(config).unwrap();
+    Alerts::start(config.check(Path::new(".")).unwrap(), live, history, MINUTE)
         .await
         .unwrap()
 }
@@ -160,7 +160,7 @@ async fn failed_messages_are_retried_in_order_with_the_same_key() {
     let hook = Hook::new();
     let history = History::open("sqlite::memory:").await.unwrap();
     let live = live(now());
-    let alerts = start(&hook.plan(), live.clone(), &history).await;
+    let alerts = start(&hook.config(), live.clone(), &history).await;
     let first = hook.next(TIMEOUT).expect("it is down");
     assert_eq!(first.title(), "lobby is down");
     assert_eq!(alerts.open(Some(ServerId(1))).len(), 1);
@@ -223,13 +223,13 @@ fn restart_with_postgresql() {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let history = History::open(&server.url()).await.unwrap();
         let live = live(now());
-        let alerts = start(&hook.plan(), live.clone(), &history).await;
+        let alerts = start(&hook.config(), live.clone(), &history).await;
         hook.next(TIMEOUT)
             .expect("it is down")
             .answer("204 No Content");
         written(&alerts, "Done").await;
         drop(alerts);
-        let alerts = start(&hook.plan(), live.clone(), &history).await;
+        let alerts = start(&hook.config(), live.clone(), &history).await;
         assert_eq!(alerts.open(None).len(), 1, "it knows what is not over");
         assert!(hook.next(Duration::from_secs(2)).is_none(), "it was told");
         show(&live, State::Up, now());
@@ -262,12 +262,12 @@ async fn written(alerts: &Alerts, state: &str) {
 struct Monitor(Child);
 
 impl Monitor {
-    fn start(database: &Path, plan: &str) -> Self {
+    fn start(database: &Path, config: &str) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "monitor_to_be_killed", "--nocapture"]);
         command
             .env("HAILER_TEST_DATABASE", database)
-            .env("HAILER_TEST_PLAN", plan);
+            .env("HAILER_TEST_CONFIG", config);
         Self(
             command
                 .stdin(Stdio::null())
@@ -316,13 +316,13 @@ fn monitor_to_be_killed() {
     let Some(database) = std::env::var_os("HAILER_TEST_DATABASE") else {
         return;
     };
-    let plan = std::env::var("HAILER_TEST_PLAN").unwrap();
+    let config = std::env::var("HAILER_TEST_CONFIG").unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let history = History::open(&format!("sqlite:{}", Path::new(&database).display()))
             .await
             .unwrap();
-        let _alerts = start(&plan, live(1_780_315_200_000), &history).await;
+        let _alerts = start(&config, live(1_780_315_200_000), &history).await;
         tokio::time::sleep(Duration::from_secs(60)).await;
     });
 }
@@ -332,11 +332,11 @@ fn kill_between_sending_and_storing_sends_again() {
     let folder = Folder::new("killed");
     let database = folder.path().join("history.db");
     let hook = Hook::new();
-    let plan = hook.plan();
-    let monitor = Monitor::start(&database, &plan);
+    let config = hook.config();
+    let monitor = Monitor::start(&database, &config);
     let first = hook.next(TIMEOUT).expect("it is down");
     drop(monitor);
-    let monitor = Monitor::start(&database, &plan);
+    let monitor = Monitor::start(&database, &config);
     let second = hook
         .next(TIMEOUT)
         .expect("the receiver did not confirm the message");
@@ -365,7 +365,7 @@ fn kill_between_sending_and_storing_sends_again() {
         pool.close().await;
     });
     drop(monitor);
-    let _monitor = Monitor::start(&database, &plan);
+    let _monitor = Monitor::start(&database, &config);
     assert!(
         hook.next(Duration::from_secs(4)).is_none(),
         "delivered messages are not sent again while the server is down"

@@ -35,7 +35,7 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Settings for [`join`].
 #[derive(Clone, Debug)]
 pub struct Join {
-    /// Settings of the client. Host and port are taken from the target.
+    /// Configuration of the client. Host and port are taken from the target.
     pub client: GameClientConfig,
     /// Time limit for connecting to each address, and again for the login.
     pub timeout: Duration,

@@ -34,7 +34,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// has not read.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Settings of a [`Proxy`].
+/// Configuration of a [`Proxy`].
 #[derive(Clone, Debug)]
 pub struct ProxyConfig {
     /// Host name or IP address of the server.

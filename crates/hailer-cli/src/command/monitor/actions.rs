@@ -145,8 +145,8 @@ pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit
 /// Runs `hailer monitor test-alert`. Reads the configuration and sends from this process, so that
 /// it works before the monitor runs.
 pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
-    let plan = config::read(&args.config)?;
-    let receivers: Vec<String> = plan
+    let config = config::read(&args.config)?;
+    let receivers: Vec<String> = config
         .alerts
         .receivers()
         .map(|outlet| outlet.name.clone())
@@ -167,7 +167,7 @@ pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
     };
     let mut exit = Exit::Success;
     for name in chosen {
-        let alerts: &alert::CheckedConfig = &plan.alerts;
+        let alerts: &alert::CheckedConfig = &config.alerts;
         match alerts.test(&name) {
             Ok(()) => writeln!(anstream::stdout(), "{name}: arrived")?,
             Err(why) => {

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 
-/// Settings of a cluster.
+/// Configuration of a cluster.
 pub(crate) struct Cluster {
     redis: RedisConfig,
     name: String,

@@ -296,8 +296,8 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
     checker.problems.clone_from(&document.problems);
     let file = document.value.unwrap_or_default();
     let page = file.monitor.page.clone();
-    let mut plan = file.monitor.plan(&mut checker);
-    plan.cluster = file
+    let mut config = file.monitor.config(&mut checker);
+    config.cluster = file
         .cluster
         .as_ref()
         .and_then(|cluster| cluster.get_ref().cluster(&cluster.span(), &mut checker));
@@ -315,16 +315,18 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
             );
             checker.wrong::<()>(&span, text);
         }
-        plan.servers.push(server);
+        config.servers.push(server);
     }
     for block in file.master.0 {
         let span = block.span();
-        if plan.cluster.is_some() {
+        if config.cluster.is_some() {
             let text = "master: not possible with [cluster], because the nodes would get different \
                         lists; list the servers with [[server]]";
             checker.wrong::<()>(&span, text);
         }
-        plan.masters.extend(block.into_inner().master(&mut checker));
+        config
+            .masters
+            .extend(block.into_inner().master(&mut checker));
     }
     let first_alert = file.alert.0.first().map(Spanned::span);
     let alerts = alert::AlertConfig {
@@ -340,7 +342,7 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
     // Rules name receivers. After a mistake in a receiver, errors about its rules would mislead.
     if document.problems.is_empty() {
         match alerts.check(folder) {
-            Ok(alerts) => plan.alerts = alerts,
+            Ok(alerts) => config.alerts = alerts,
             Err(error) => {
                 checker.wrong::<()>(&first_alert.unwrap_or(0..0), error.to_string());
             }
@@ -349,12 +351,12 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
     if !checker.problems.is_empty() {
         return Err(checker.problems);
     }
-    plan.others = without_servers(text);
-    plan.warnings = lines_of(name, checker.warnings)
+    config.others = without_servers(text);
+    config.warnings = lines_of(name, checker.warnings)
         .lines()
         .map(str::to_owned)
         .collect();
-    Ok(plan)
+    Ok(config)
 }
 
 /// Returns the lines outside of `[[server]]` tables, without comments.
@@ -377,7 +379,7 @@ fn without_servers(text: &str) -> String {
 }
 
 impl MonitorInput {
-    fn plan(self, checker: &mut Checker<'_>) -> CheckedMonitorConfig {
+    fn config(self, checker: &mut Checker<'_>) -> CheckedMonitorConfig {
         let default = CheckedMonitorConfig::default();
         let token = self.token_file.as_ref().and_then(|file| {
             let token = checker.token("monitor.token-file", file, MIN_TOKEN_BYTES)?;
@@ -504,15 +506,14 @@ impl MasterInput {
         };
         let labels = self.labels.0.into_iter();
         let labels = labels.map(|(key, value)| (key.into_inner(), value.into_inner().0));
-        let sample = NewServer {
-            name: "name".into(),
-            target: "quake3://192.0.2.1".into(),
+        // Checks the members that all servers of the list get.
+        let server = NewServer {
             group: self.group.map(Spanned::into_inner).unwrap_or_default(),
             labels: labels.collect(),
             interval: self.interval.map(|Parsed(Time(interval))| interval),
-            origin: Origin::Master,
+            ..NewServer::new("name", "quake3://192.0.2.1", Origin::Master)
         };
-        let mistakes = server::check(&sample);
+        let mistakes = server::check(&server);
         for mistake in &mistakes {
             let text = format!("master.{}: {}", mistake.field, mistake.message);
             checker.wrong::<()>(&self.url.span(), text);
@@ -526,9 +527,9 @@ impl MasterInput {
             limit: self
                 .limit
                 .map_or(1_000, |IntegerBetween(limit)| limit as usize),
-            group: sample.group,
-            labels: sample.labels,
-            interval: sample.interval,
+            group: server.group,
+            labels: server.labels,
+            interval: server.interval,
         })
     }
 }
@@ -620,19 +621,19 @@ mod tests {
         assert_eq!(read(&without_cluster).unwrap().masters.len(), 1);
         let without_master = without_table(&full, "[[master]]");
         for text in [EXAMPLE.to_owned(), without_cluster, without_master] {
-            let plan = read(&text).unwrap_or_else(|problem| panic!("{problem}"));
+            let config = read(&text).unwrap_or_else(|problem| panic!("{problem}"));
             let default = CheckedMonitorConfig::default();
             assert_eq!(
-                (plan.max_servers, plan.has_badges),
+                (config.max_servers, config.has_badges),
                 (default.max_servers, default.has_badges)
             );
             assert_eq!(
-                (plan.interval, plan.down_after),
+                (config.interval, config.down_after),
                 (default.interval, default.down_after)
             );
-            assert_eq!((plan.listen, plan.rate), (default.listen, default.rate));
-            assert_eq!(plan.max_memory, default.max_memory);
-            assert!(!plan.servers.is_empty());
+            assert_eq!((config.listen, config.rate), (default.listen, default.rate));
+            assert_eq!(config.max_memory, default.max_memory);
+            assert!(!config.servers.is_empty());
         }
     }
 

@@ -131,14 +131,7 @@ impl Masters {
             if own >= config.limit || self.servers.contains_key(target) {
                 continue;
             }
-            let mut server = NewServer {
-                name: name_of(target),
-                target: target.clone(),
-                group: String::new(),
-                labels: BTreeMap::new(),
-                interval: None,
-                origin: Origin::Master,
-            };
+            let mut server = NewServer::new(name_of(target), target, Origin::Master);
             config.describe(&mut server);
             if taken.contains(&server.name)
                 || !check(&server).is_empty()

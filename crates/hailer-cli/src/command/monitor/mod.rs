@@ -27,7 +27,7 @@ use hailer_monitor::server::{self, Origin};
 use hailer_monitor::sessions::Privacy;
 use hailer_monitor::web::api::{self, Api};
 use hailer_monitor::web::{self, App};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io::Write;
 use std::path::Path;
 use std::pin::pin;
@@ -62,37 +62,37 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         share_a_heap();
     }
     args.log.start();
-    let plan = plan_aside(args)?;
-    for warning in &plan.warnings {
+    let config = read_aside(args)?;
+    for warning in &config.warnings {
         warn!("{warning}");
     }
-    if plan.cluster.is_some() && plan.history.starts_with("sqlite:") {
+    if config.cluster.is_some() && config.history.starts_with("sqlite:") {
         usage!("{}", MonitorError::NotShared);
     }
     if args.demo {
-        return threads(demo(args, plan));
+        return threads(demo(args, config));
     }
     if args.check_config {
-        for warning in slow_polls(&plan) {
+        for warning in slow_polls(&config) {
             warn!("{warning}");
         }
-        let mut parts = vec![count(plan.servers.len(), "server")];
-        if !plan.masters.is_empty() {
-            parts.push(count(plan.masters.len(), "master server"));
+        let mut parts = vec![count(config.servers.len(), "server")];
+        if !config.masters.is_empty() {
+            parts.push(count(config.masters.len(), "master server"));
         }
         writeln!(std::io::stdout(), "valid: {}", parts.join(", "))?;
         return Ok(Exit::Success);
     }
     threads(async {
-        let listener = match TcpListener::bind(plan.listen).await {
+        let listener = match TcpListener::bind(config.listen).await {
             Ok(listener) => listener,
             Err(error) => usage!(
                 "cannot listen on {}: {error}; choose another address with --listen",
-                plan.listen
+                config.listen
             ),
         };
-        let history = History::open(&plan.history).await?;
-        monitor(args, plan, listener, history).await
+        let history = History::open(&config.history).await?;
+        monitor(args, config, listener, history).await
     })
 }
 
@@ -128,28 +128,28 @@ fn threads(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<E
 }
 
 /// Monitors simulated servers instead of the configured ones. Their history is deleted at the end.
-async fn demo(args: &Args, mut plan: CheckedMonitorConfig) -> anyhow::Result<Exit> {
-    let listener = demo::listen(args.listen, plan.listen).await?;
+async fn demo(args: &Args, mut config: CheckedMonitorConfig) -> anyhow::Result<Exit> {
+    let listener = demo::listen(args.listen, config.listen).await?;
     let mut fleet = demo::Fleet::start().await?;
-    plan.history = config::sqlite(&fleet.history());
-    plan.interval = args.interval.unwrap_or(demo::INTERVAL);
-    let history = History::open(&plan.history).await?;
+    config.history = config::sqlite(&fleet.history());
+    config.interval = args.interval.unwrap_or(demo::INTERVAL);
+    let history = History::open(&config.history).await?;
     fleet.write_past(&history).await?;
-    plan.servers = std::mem::take(&mut fleet.servers);
-    plan.masters.clear();
-    monitor(args, plan, listener, history).await
+    config.servers = std::mem::take(&mut fleet.servers);
+    config.masters.clear();
+    monitor(args, config, listener, history).await
 }
 
 /// Reads the configuration on its own thread, so that the memory for 100,000 servers is freed with
 /// the thread.
-fn plan_aside(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
-    let read = std::thread::scope(|scope| scope.spawn(|| plan(args)).join());
+fn read_aside(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
+    let read = std::thread::scope(|scope| scope.spawn(|| checked_config(args)).join());
     read.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Returns the configuration of the file, with the flags on top.
-fn plan(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
-    let mut plan = match &args.config {
+fn checked_config(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
+    let mut config = match &args.config {
         Some(path) => config::read(path)?,
         None => CheckedMonitorConfig {
             servers: match from_targets(&args.target, args.game.as_deref()) {
@@ -162,16 +162,16 @@ fn plan(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
             ..CheckedMonitorConfig::default()
         },
     };
-    plan.listen = args.listen.unwrap_or(plan.listen);
-    plan.interval = args.interval.unwrap_or(plan.interval);
-    plan.history = args.history.as_deref().map_or(plan.history, url_of);
+    config.listen = args.listen.unwrap_or(config.listen);
+    config.interval = args.interval.unwrap_or(config.interval);
+    config.history = args.history.as_deref().map_or(config.history, url_of);
     if let Some(url) = &args.cluster {
-        plan.cluster = match Cluster::with_url(plan.cluster, url) {
+        config.cluster = match Cluster::with_url(config.cluster, url) {
             Ok(cluster) => Some(cluster),
             Err(error) => usage!("--cluster {error}"),
         };
     }
-    Ok(plan)
+    Ok(config)
 }
 
 /// Returns the database URL of a history. A path becomes a SQLite URL.
@@ -194,7 +194,7 @@ fn history_of(config: Option<&Path>, history: Option<&str>) -> anyhow::Result<St
 }
 
 /// Returns warnings about intervals that are shorter than a poll of an unreachable server.
-fn slow_polls(plan: &CheckedMonitorConfig) -> Vec<String> {
+fn slow_polls(config: &CheckedMonitorConfig) -> Vec<String> {
     let limits = PollConfig::default().sweep.limits;
     let tries = limits.retries + 1;
     let longest = (limits.timeout * tries).min(limits.deadline);
@@ -209,10 +209,10 @@ fn slow_polls(plan: &CheckedMonitorConfig) -> Vec<String> {
         )
     };
     let mut warnings = Vec::new();
-    if plan.interval < longest {
-        warnings.push(warn("the interval", plan.interval));
+    if config.interval < longest {
+        warnings.push(warn("the interval", config.interval));
     }
-    for server in &plan.servers {
+    for server in &config.servers {
         if let Some(interval) = server.interval.filter(|interval| *interval < longest) {
             warnings.push(warn(&format!("the interval of {}", server.name), interval));
         }
@@ -285,17 +285,7 @@ fn from_targets(targets: &[String], game: Option<&str>) -> anyhow::Result<Vec<Ne
         if servers.iter().any(|server| server.name == name) {
             usage!("{target}: given twice; drop one of them");
         }
-        let group = String::new();
-        let labels = BTreeMap::new();
-        let origin = Origin::Configuration;
-        let new = NewServer {
-            name,
-            target: target.clone(),
-            group,
-            labels,
-            interval: None,
-            origin,
-        };
+        let new = NewServer::new(name, target, Origin::Configuration);
         // `detect` adds the missing protocol later.
         let mut checked = new.clone();
         if !target.contains("://") {
@@ -311,20 +301,24 @@ fn from_targets(targets: &[String], game: Option<&str>) -> anyhow::Result<Vec<Ne
 
 async fn monitor(
     args: &Args,
-    mut plan: CheckedMonitorConfig,
+    mut config: CheckedMonitorConfig,
     listener: TcpListener,
     history: History,
 ) -> anyhow::Result<Exit> {
     let address = listener.local_addr()?;
-    let monitor = Monitor::start(history.clone(), config(&plan, &history).await?).await?;
-    let mut servers = std::mem::take(&mut plan.servers);
+    let monitor = Monitor::start(history.clone(), monitor_config(&config, &history).await?).await?;
+    let mut servers = std::mem::take(&mut config.servers);
     detect(&mut servers, &history).await?;
     let known = history.servers().await?;
-    let mut masters = Masters::new(std::mem::take(&mut plan.masters), plan.max_servers, &known);
+    let mut masters = Masters::new(
+        std::mem::take(&mut config.masters),
+        config.max_servers,
+        &known,
+    );
     drop(known);
     monitor.follow(masters.with(&servers)).await?;
     let mut lists = masters.start();
-    let app = app(&monitor, &plan);
+    let app = app(&monitor, &config);
     let (closing, closed) = tokio::sync::oneshot::channel::<()>();
     let pages = tokio::spawn(web::serve(listener, app, web::LIMITS, async {
         drop(closed.await);
@@ -357,7 +351,7 @@ async fn monitor(
                 Ok((new, others)) => {
                     servers = new;
                     info!("configuration reloaded: {}", count(servers.len(), "server"));
-                    if others != plan.others {
+                    if others != config.others {
                         warn!("other settings changed too; restart to apply them");
                     }
                 }
@@ -418,22 +412,22 @@ impl HealthLog {
     }
 }
 
-fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
-    let mut config = api::ApiConfig::default();
-    config.token.clone_from(&plan.token);
-    config.has_player_names = plan.players == Players::Names;
-    config.server_metrics = if plan.has_server_metrics {
+fn app(monitor: &Monitor, config: &CheckedMonitorConfig) -> App {
+    let mut api_config = api::ApiConfig::default();
+    api_config.token.clone_from(&config.token);
+    api_config.has_player_names = config.players == Players::Names;
+    api_config.server_metrics = if config.has_server_metrics {
         MAX_SERVER_METRICS
     } else {
         0
     };
-    config.interval = plan.interval;
-    config.keep = plan.keep;
-    config.hosts = plan.names().unwrap_or_default();
-    config.is_behind_proxy = plan.is_behind_proxy;
-    config.has_badges = plan.has_badges;
-    config.has_widgets = plan.has_widgets;
-    config.max_servers = plan.max_servers;
+    api_config.interval = config.interval;
+    api_config.keep = config.keep;
+    api_config.hosts = config.names().unwrap_or_default();
+    api_config.is_behind_proxy = config.is_behind_proxy;
+    api_config.has_badges = config.has_badges;
+    api_config.has_widgets = config.has_widgets;
+    api_config.max_servers = config.max_servers;
     let parts = api::ApiBackend {
         live: monitor.live().clone(),
         history: monitor.history().clone(),
@@ -442,31 +436,34 @@ fn app(monitor: &Monitor, plan: &CheckedMonitorConfig) -> App {
         health: Arc::new(monitor.health_reader()),
     };
     let mut app = App::new(monitor.live().clone(), monitor.history().clone());
-    app.has_player_names = config.has_player_names;
-    let api = Api::new(parts, config);
+    app.has_player_names = api_config.has_player_names;
+    let api = Api::new(parts, api_config);
     app.notice = api.notice();
-    app.hosts = plan.names();
+    app.hosts = config.names();
     app.api = Some(api);
     app
 }
 
-async fn config(plan: &CheckedMonitorConfig, history: &History) -> anyhow::Result<MonitorConfig> {
-    let mut config = MonitorConfig::default();
-    config.poll.interval = plan.interval;
-    config.poll.rules.down_after = plan.down_after;
-    config.poll.sweep.rate_limits.packets_per_second = plan.rate;
-    config.poll.sweep.max_memory = plan.max_memory;
-    config.keep = plan.keep;
-    config.alerts = plan.alerts.clone();
-    if let Some(cluster) = &plan.cluster {
-        cluster.apply(plan.interval, &mut config);
+async fn monitor_config(
+    config: &CheckedMonitorConfig,
+    history: &History,
+) -> anyhow::Result<MonitorConfig> {
+    let mut monitor = MonitorConfig::default();
+    monitor.poll.interval = config.interval;
+    monitor.poll.rules.down_after = config.down_after;
+    monitor.poll.sweep.rate_limits.packets_per_second = config.rate;
+    monitor.poll.sweep.max_memory = config.max_memory;
+    monitor.keep = config.keep;
+    monitor.alerts = config.alerts.clone();
+    if let Some(cluster) = &config.cluster {
+        cluster.apply(config.interval, &mut monitor);
     }
-    config.privacy = match plan.players {
+    monitor.privacy = match config.players {
         Players::Names => Privacy::Names,
         Players::Hashed => Privacy::Hashed(history.players_key().await?),
         Players::Off => Privacy::Off,
     };
-    Ok(config)
+    Ok(monitor)
 }
 
 /// Returns the configured servers, and the text of everything else in the configuration.
@@ -475,10 +472,10 @@ async fn reload(
     monitor: &Monitor,
     masters: &mut Masters,
 ) -> anyhow::Result<(Vec<NewServer>, String)> {
-    let mut plan = plan_aside(args)?;
-    detect(&mut plan.servers, monitor.history()).await?;
-    monitor.follow(masters.with(&plan.servers)).await?;
-    Ok((plan.servers, plan.others))
+    let mut config = read_aside(args)?;
+    detect(&mut config.servers, monitor.history()).await?;
+    monitor.follow(masters.with(&config.servers)).await?;
+    Ok((config.servers, config.others))
 }
 
 /// Monitors the servers of a master's new list.

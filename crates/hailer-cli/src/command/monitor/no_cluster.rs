@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Settings of a cluster, which no configuration has.
+/// Configuration of a cluster, which this build cannot have.
 pub(crate) enum Cluster {}
 
 impl Cluster {

@@ -18,7 +18,7 @@ use hailer_monitor::sample::Event;
 use hailer_monitor::sample::unix_millis;
 use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::{StateTable, Update};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,52 +71,26 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
             .map_or(target, |(_, rest)| rest)
             .to_owned()
     };
-    let mut count: HashMap<String, u32> = HashMap::new();
-    targets
-        .iter()
-        .for_each(|target| *count.entry(bare(target)).or_default() += 1);
-    let typed = targets.into_iter().map(|target| NewServer {
-        name: Some(bare(&target))
-            .filter(|name| count.get(name) == Some(&1))
-            .unwrap_or_else(|| target.clone()),
-        target,
-        group: String::new(),
-        labels: BTreeMap::new(),
-        interval: None,
-        origin: Origin::Configuration,
-    });
-    let planned = args
-        .config
-        .as_deref()
-        .map(config::read)
-        .transpose()?
-        .map(|plan| plan.servers)
-        .unwrap_or_default();
-    // The interval is an argument here. That of the configuration is meant for a history of years.
-    let servers = planned
-        .into_iter()
-        .chain(typed)
-        .zip(0..)
-        .map(|(new, number)| {
-            let NewServer {
-                name,
-                target,
-                group,
-                labels,
-                origin,
-                ..
-            } = new;
-            Server {
-                id: ServerId(number),
-                name,
-                target,
-                group,
-                labels,
-                interval: None,
-                origin,
-            }
-        });
-    let servers: Vec<Server> = servers.collect();
+    let mut hosts: HashMap<String, u32> = HashMap::new();
+    for target in &targets {
+        *hosts.entry(bare(target)).or_default() += 1;
+    }
+    let mut new_servers = match &args.config {
+        Some(path) => config::read(path)?.servers,
+        None => Vec::new(),
+    };
+    for target in targets {
+        let host = bare(&target);
+        let is_unique = hosts.get(&host) == Some(&1);
+        let name = if is_unique { host } else { target.clone() };
+        new_servers.push(NewServer::new(name, target, Origin::Configuration));
+    }
+    let mut servers = Vec::new();
+    for (mut new, number) in new_servers.into_iter().zip(0..) {
+        // The interval is an argument here. That of the configuration is meant for a history of years.
+        new.interval = None;
+        servers.push(new.with_id(ServerId(number)));
+    }
     if servers.is_empty() && args.monitor.is_none() {
         usage!("the configuration has no [[server]] to watch");
     }
@@ -434,10 +408,10 @@ mod tests {
                 "{error}"
             );
         }
-        assert!(read(&[]).is_err(), "nobody to watch");
+        assert!(read(&[]).is_err(), "no server to watch");
         assert!(
             read(&["a", "--monitor", "http://127.0.0.1:1"]).is_err(),
-            "either or"
+            "servers and a monitor"
         );
     }
 

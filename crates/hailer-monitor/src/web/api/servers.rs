@@ -194,14 +194,7 @@ pub(super) fn object(
 /// Parses a server by hand, so that errors name the member. `called`: name in the URL.
 fn read(object: &Map<String, Value>, called: Option<&str>) -> Result<NewServer, Problem> {
     let mut wrong = Vec::new();
-    let mut new = NewServer {
-        name: called.unwrap_or_default().into(),
-        target: String::new(),
-        group: String::new(),
-        labels: BTreeMap::new(),
-        interval: None,
-        origin: Origin::Api,
-    };
+    let mut new = NewServer::new(called.unwrap_or_default(), "", Origin::Api);
     let has_name = called.is_some() || object.contains_key("name");
     for (is_there, key) in [
         (has_name, "name"),

@@ -35,7 +35,7 @@ const AT: &str = "http://hailer.test";
 struct Alerts(crate::alert::CheckedConfig);
 
 impl TestAlert for Alerts {
-    fn plan(&self) -> &crate::alert::CheckedConfig {
+    fn config(&self) -> &crate::alert::CheckedConfig {
         &self.0
     }
 

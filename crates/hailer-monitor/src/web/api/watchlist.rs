@@ -48,7 +48,7 @@ pub(super) async fn test_alert(
 impl Api {
     /// Returns the configured rules and receivers.
     pub(in crate::web) fn alerts(&self) -> Option<&CheckedConfig> {
-        self.0.parts.alerts.as_deref().map(TestAlert::plan)
+        self.0.parts.alerts.as_deref().map(TestAlert::config)
     }
 
     /// Sends a test alert if the token is right.
