@@ -68,6 +68,7 @@ pub mod battlefield;
 pub mod beammp;
 pub mod charset;
 pub mod codepage;
+mod command_lines;
 pub mod cs2d;
 pub mod discord;
 pub mod doom3;

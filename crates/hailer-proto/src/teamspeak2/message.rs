@@ -2,6 +2,7 @@
 //!
 //! Limits: lines of 8 KiB.
 
+use crate::command_lines;
 use crate::protocol::{Direction, Explanation, Frame};
 use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::format;
@@ -80,15 +81,7 @@ pub(super) fn explain(
     if direction.is_some_and(|direction| direction != found) {
         return None;
     }
-    let mut r = Reader::new(bytes, notes);
-    let mut error = None;
-    let mut index = 0;
-    while r.remaining() > 0 && error.is_none() {
-        r.notes().group("lines", index);
-        index += 1;
-        error = explain_line(&mut r).err();
-    }
-    r.notes().ungroup();
+    let error = command_lines::explain(bytes, notes, explain_line);
     Some(Explanation {
         message,
         direction: found,

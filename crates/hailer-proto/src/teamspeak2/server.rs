@@ -3,6 +3,7 @@
 //! Limits: 10 commands of a connection, lines of 256 bytes, texts of 200 bytes, 512 players.
 
 use super::message::{COMMANDS, GREETING};
+use crate::command_lines;
 use crate::model::{Player, Status, Text, Value, is_control};
 use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
@@ -14,7 +15,6 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use memchr::memchr;
 
 /// Largest number of commands of a connection.
 const MAX_COMMANDS: u8 = 10;
@@ -161,17 +161,6 @@ impl TeamSpeak2Connection {
     }
 }
 
-/// Returns whether bytes start like one of the known commands.
-fn is_own(bytes: &[u8]) -> bool {
-    let word = bytes.split(|byte| byte.is_ascii_whitespace()).next();
-    let word = word.unwrap_or_default();
-    let is_whole = word.len() < bytes.len();
-    !word.is_empty()
-        && COMMANDS
-            .iter()
-            .any(|command| command.starts_with(word) && (!is_whole || command.len() == word.len()))
-}
-
 impl Connection for TeamSpeak2Connection {
     fn open(&mut self, out: &mut Vec<u8>) -> ConnectionStep {
         self.greet(out);
@@ -181,7 +170,7 @@ impl Connection for TeamSpeak2Connection {
     fn receive(&mut self, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received {
         if !self.has_greeted {
             // The client did not wait for the greeting.
-            if !is_own(bytes) {
+            if !command_lines::starts_like(&COMMANDS, bytes) {
                 return Received {
                     consumed: 0,
                     step: ConnectionStep::Pass,
@@ -189,37 +178,26 @@ impl Connection for TeamSpeak2Connection {
             }
             self.greet(out);
         }
-        let limit = |field, at, limit| ConnectionStep::Bad(Error::limit(field, at, limit));
-        let mut consumed = 0;
-        let step = loop {
-            let rest = bytes.get(consumed..).unwrap_or_default();
-            let end = memchr(b'\n', rest);
-            if end.unwrap_or(rest.len()) > MAX_LINE {
-                break limit("line", consumed, MAX_LINE);
-            }
-            let Some(end) = end else {
-                break ConnectionStep::Wait;
-            };
-            let command = rest.get(..end).unwrap_or_default().trim_ascii();
+        command_lines::receive(bytes, MAX_LINE, |command, at| {
             if self.commands >= MAX_COMMANDS {
-                break limit("commands", consumed, MAX_COMMANDS.into());
+                let error = Error::limit("commands", at, MAX_COMMANDS.into());
+                return Some(ConnectionStep::Bad(error));
             }
             self.commands += 1;
-            consumed += end + 1;
             match command {
                 b"" => {}
                 b"si" => out.extend_from_slice(&self.replies.info),
                 b"pl" => out.extend_from_slice(&self.replies.players),
                 b"quit" => {
                     out.extend(b"OK\r\n");
-                    break ConnectionStep::Close;
+                    return Some(ConnectionStep::Close);
                 }
                 b"cl" => out.extend_from_slice(&self.replies.channels),
                 _ if command.starts_with(b"sel ") => out.extend(b"OK\r\n"),
                 _ => out.extend(b"ERROR, unknown command\r\n"),
             }
-        };
-        Received { consumed, step }
+            None
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 //! Limits: lines of 1 MiB, 4,096 items of a line, 256 values of an item.
 
 use super::deviation::{BAD_ESCAPE, INVALID_UTF8, ODD_NUMBER};
+use crate::command_lines;
 use crate::protocol::{Direction, Explanation, Frame};
 use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::borrow::Cow;
@@ -24,15 +25,15 @@ const MAX_VALUES: usize = 256;
 /// Start of a line that ends a reply.
 const ERROR: &[u8] = b"error ";
 /// Commands that a responder knows. Their first words identify a request.
-pub const COMMANDS: [&str; 8] = [
-    "use",
-    "serverinfo",
-    "clientlist",
-    "quit",
-    "version",
-    "help",
-    "login",
-    "channellist",
+pub const COMMANDS: [&[u8]; 8] = [
+    b"use",
+    b"serverinfo",
+    b"clientlist",
+    b"quit",
+    b"version",
+    b"help",
+    b"login",
+    b"channellist",
 ];
 /// Starts of data lines.
 const DATA_STARTS: [&[u8]; 3] = [b"virtualserver_", b"clid=", b"version="];
@@ -222,7 +223,7 @@ pub(super) fn explain(
         .split(|byte| byte.is_ascii_whitespace())
         .next()
         .unwrap_or_default();
-    let is_command = COMMANDS.iter().any(|command| command.as_bytes() == word);
+    let is_command = COMMANDS.contains(&word);
     let is_greeting = word == GREETING;
     let is_outcome = bytes.starts_with(ERROR);
     let is_data = DATA_STARTS.iter().any(|start| bytes.starts_with(start));
@@ -240,15 +241,7 @@ pub(super) fn explain(
     if direction.is_some_and(|direction| direction != found) {
         return None;
     }
-    let mut r = Reader::new(bytes, notes);
-    let mut error = None;
-    let mut index = 0;
-    while r.remaining() > 0 && error.is_none() {
-        r.notes().group("lines", index);
-        index += 1;
-        error = explain_line(&mut r, found).err();
-    }
-    r.notes().ungroup();
+    let error = command_lines::explain(bytes, notes, |r| explain_line(r, found));
     Some(Explanation {
         message,
         direction: found,

@@ -4,10 +4,11 @@
 
 use super::client::VOICE_PORT;
 use super::message::{self, COMMANDS, END, GREETING};
+use crate::command_lines;
 use crate::model::{Player, Status, Text, Value, is_control};
 use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
-use crate::wire::{Error, cut};
+use crate::wire::cut;
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -15,7 +16,6 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
-use memchr::memchr;
 
 /// Largest number of commands of a connection.
 const MAX_COMMANDS: u8 = 10;
@@ -276,17 +276,6 @@ impl TeamSpeakConnection {
     }
 }
 
-/// Returns whether bytes start like one of the known commands.
-fn is_own(bytes: &[u8]) -> bool {
-    let word = bytes.split(|byte| byte.is_ascii_whitespace()).next();
-    let word = word.unwrap_or_default();
-    let is_whole = word.len() < bytes.len();
-    !word.is_empty()
-        && COMMANDS.iter().any(|command| {
-            command.as_bytes().starts_with(word) && (!is_whole || command.len() == word.len())
-        })
-}
-
 impl Connection for TeamSpeakConnection {
     fn open(&mut self, out: &mut Vec<u8>) -> ConnectionStep {
         self.greet(out);
@@ -296,7 +285,7 @@ impl Connection for TeamSpeakConnection {
     fn receive(&mut self, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received {
         if !self.has_greeted {
             // The client did not wait for the greeting.
-            if !is_own(bytes) {
+            if !command_lines::starts_like(&COMMANDS, bytes) {
                 return Received {
                     consumed: 0,
                     step: ConnectionStep::Pass,
@@ -304,27 +293,13 @@ impl Connection for TeamSpeakConnection {
             }
             self.greet(out);
         }
-        let mut consumed = 0;
-        let step = loop {
-            let rest = bytes.get(consumed..).unwrap_or_default();
-            let end = memchr(b'\n', rest);
-            if end.unwrap_or(rest.len()) > MAX_LINE {
-                break ConnectionStep::Bad(Error::limit("line", consumed, MAX_LINE));
-            }
-            let Some(end) = end else {
-                break ConnectionStep::Wait;
-            };
-            let command = rest.get(..end).unwrap_or_default().trim_ascii();
-            consumed += end + 1;
+        command_lines::receive(bytes, MAX_LINE, |command, _| {
             if self.commands >= MAX_COMMANDS {
                 write_line(b"error id=524 msg=client\\sis\\sflooding", out);
-                break ConnectionStep::Close;
+                return Some(ConnectionStep::Close);
             }
-            if self.handle(command, out) {
-                break ConnectionStep::Close;
-            }
-        };
-        Received { consumed, step }
+            self.handle(command, out).then_some(ConnectionStep::Close)
+        })
     }
 }
 
