@@ -120,7 +120,11 @@ fn samples_come_back_equal() {
         for seed in 0..500 {
             let sample = protocol.sample(seed);
             let id = protocol.info().id;
-            assert_eq!(done(protocol, &sample), sample, "{id}, seed {seed}");
+            assert_eq!(
+                done(protocol, &sample),
+                sample,
+                "{id}, seed {seed}: implement `Protocol::sample` with only what the protocol carries"
+            );
         }
     }
 }
