@@ -50,3 +50,40 @@ fn dependencies_without_reason(manifest: &str) -> Vec<&str> {
     }
     missing
 }
+
+/// The mark table of a spec page lists the marks that the page uses, and no others.
+#[test]
+fn spec_pages_use_their_marks() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../spec");
+    let mut unused = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("the folder of spec pages") {
+        let path = entry.expect("an entry").path();
+        let page = std::fs::read_to_string(&path).expect("a page");
+        for mark in unused_marks(&page) {
+            unused.push(format!("{}: {mark}", path.display()));
+        }
+    }
+    assert!(unused.is_empty(), "remove these marks: {unused:#?}");
+}
+
+#[test]
+fn an_unused_mark_is_found() {
+    let page = "| mark | basis |\n| --- | --- |\n| `one` | a |\n| `two` | b |\n\nClaims are `two`.";
+    assert_eq!(unused_marks(page), ["one"]);
+}
+
+/// Marks in the mark table of a page that occur nowhere else on it.
+fn unused_marks(page: &str) -> Vec<&str> {
+    let Some((before, table)) = page.split_once("| mark |") else {
+        return Vec::new();
+    };
+    let (table, after) = table.split_once("\n\n").unwrap_or((table, ""));
+    let marks = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    let is_unused = |mark: &&str| {
+        let quoted = format!("`{mark}`");
+        !before.contains(&quoted) && !after.contains(&quoted)
+    };
+    marks.filter(is_unused).collect()
+}
