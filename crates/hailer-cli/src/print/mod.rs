@@ -191,6 +191,7 @@ pub(crate) mod tests {
     }
 
     /// Returns a typical answer: eight players, plugins, colors in the MOTD.
+    #[cfg(feature = "parquet")]
     pub(crate) fn typical() -> Answer {
         let mut answer = answer("").unwrap();
         let status = &mut answer.status;

@@ -11,11 +11,11 @@ fn invalid_cluster_is_one_line() {
     run(["monitor", "--cluster", "http://127.0.0.1", target]).fails_as_usage("redis://");
     run(["monitor", "--cluster", "redis+sentinel://127.0.0.1", target]).fails_as_usage("MASTER");
     let check = |text: &str| {
-        let plan = Temporary::file(
+        let config = Temporary::file(
             "cluster.toml",
             format!("[monitor]\nhistory = \"postgres:///x\"\n[cluster]\n{text}"),
         );
-        run(["monitor", "--check-config", "--config", plan.text()])
+        run(["monitor", "--check-config", "--config", config.text()])
     };
     let sound = "url = \"redis+sentinel://127.0.0.1,127.0.0.2:26380/mine/3\"\nlease = \"5s\"\nroles = [\"write\"]\nname = \"a\"\n";
     check(sound).ends_with(0);
