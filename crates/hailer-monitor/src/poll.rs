@@ -1,7 +1,7 @@
 //! The poller: queries each server when its sample is due.
 //!
 //! ```text
-//!   PollTable ─► DueProbes ─► sweep ─► ResultSink ─► StateTable, PollResults
+//!   PollTable ─► DueProbes ─► sweep ─► ResultSink ─► StateTable, PollResult
 //! ```
 //!
 //! All protocols over UDP and TCP share one sweep that runs until the poller ends: datagrams and
@@ -407,9 +407,9 @@ impl Poller {
             list.watched.insert(server.id, watched);
         }
         drop(list);
-        servers
-            .into_iter()
-            .for_each(|(server, ..)| self.shared.live.set(server));
+        for (server, ..) in servers {
+            self.shared.live.set(server);
+        }
         self.shared.live.change(update, |row| {
             if let Some((state, since)) = states.get(&row.server.id) {
                 row.state = *state;
@@ -505,7 +505,9 @@ impl Poller {
     /// Starts no further polls of these servers. Polls under way still count.
     pub fn pause(&self, servers: &[ServerId]) {
         let mut list = self.shared.table();
-        servers.iter().for_each(|id| list.schedule.remove(*id));
+        for id in servers {
+            list.schedule.remove(*id);
+        }
     }
 
     /// Returns whether a poll of one of these servers is under way.

@@ -124,7 +124,9 @@ pub fn run(
                 edit(Direction::Reply, reply);
             }
             if is_stream {
-                replies.iter().for_each(|bytes| stream.extend(bytes));
+                for bytes in &replies {
+                    stream.extend(bytes);
+                }
             } else {
                 replies.reverse();
                 queue.splice(0..0, replies);

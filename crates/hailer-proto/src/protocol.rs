@@ -504,10 +504,9 @@ impl Excerpt {
         let line = crate::model::printable(text);
         let line = wire::cut(line.trim(), Self::MAX_BYTES);
         let mut bytes = [0; Self::MAX_BYTES];
-        bytes
-            .iter_mut()
-            .zip(line.bytes())
-            .for_each(|(to, from)| *to = from);
+        for (to, from) in bytes.iter_mut().zip(line.bytes()) {
+            *to = from;
+        }
         Self {
             length: line.len() as u8,
             bytes,

@@ -213,7 +213,9 @@ impl Writer<'_> {
         self.add(&length.to_ne_bytes());
         self.add(&level.to_ne_bytes());
         self.add(&kind.to_ne_bytes());
-        data.iter().for_each(|part| self.add(part));
+        for part in &data {
+            self.add(part);
+        }
         self.add(&[0; ALIGN][..length.next_multiple_of(ALIGN) - length]);
     }
 }

@@ -1,9 +1,9 @@
 //! Queries of single servers.
 //!
 //! ```text
-//!   in_every_protocol ─► at_every_address ─► at_address ─► run_exchange ─► socket
-//!   one exchange for      one address after   one address,  one exchange
-//!   each protocol         the other           one Answer
+//!   in_waves ─► in_protocols ─► at_every_address ─► at_address ─► run_exchange ─► socket
+//!               one exchange     one address after   one address,  one exchange
+//!               per protocol     the other           one Answer
 //! ```
 //!
 //! Each exchange has its own connected socket. The system then picks a random source port for every
@@ -545,14 +545,14 @@ impl Client {
             exchanges.extend(wave.into_iter().map(query));
             let mut next_wave = pin!(sleep(detection::WAVE_DELAY));
             loop {
-                let is_patient = waves.peek().is_none() || detection.has_reply();
+                let can_continue = waves.peek().is_some() && !detection.has_reply();
                 let (protocol, result) = tokio::select! {
                     biased;
                     next = exchanges.next() => match next {
                         Some(result) => result,
                         None => break,
                     },
-                    () = &mut next_wave, if !is_patient => break,
+                    () = &mut next_wave, if can_continue => break,
                 };
                 match result {
                     Ok(answer) => {

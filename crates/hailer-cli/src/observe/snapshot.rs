@@ -141,9 +141,9 @@ impl Counts {
             *self.requests.entry(protocol.clone()).or_default() += count;
         }
         for (protocol, kinds) in &other.answers {
-            kinds
-                .iter()
-                .for_each(|(kind, count)| self.reply(protocol, kind, *count));
+            for (kind, count) in kinds {
+                self.reply(protocol, kind, *count);
+            }
         }
         for (reason, count) in &other.dropped {
             *self.dropped.entry(reason.clone()).or_default() += count;

@@ -132,9 +132,9 @@ impl Server {
             if changed.is_empty() {
                 continue;
             }
-            changed
-                .into_iter()
-                .for_each(|slot| self.send_slot(id, slot));
+            for slot in changed {
+                self.send_slot(id, slot);
+            }
             self.show_held(id);
             if left.is_empty() {
                 self.send_to(

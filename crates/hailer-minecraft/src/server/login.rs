@@ -274,7 +274,9 @@ impl Server {
             .filter_map(Client::player)
             .map(row)
             .collect();
-        rows.into_iter().for_each(|row| self.send(id, row));
+        for row in rows {
+            self.send(id, row);
+        }
         let ours = PlayerListItem {
             name: name.as_str().into(),
             online: true,

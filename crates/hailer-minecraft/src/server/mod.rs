@@ -441,7 +441,9 @@ impl Server {
                 .filter_map(Client::player)
                 .map(row)
                 .collect();
-            rows.into_iter().for_each(|row| self.send_to(row, |_| true));
+            for row in rows {
+                self.send_to(row, |_| true);
+            }
         }
         self.move_items();
         self.show_digging();

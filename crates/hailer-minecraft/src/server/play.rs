@@ -292,8 +292,9 @@ impl Server {
             .iter_mut()
             .filter_map(|(id, client)| Some((*id, client.player_mut().and_then(waits)?)))
             .collect();
-        late.into_iter()
-            .for_each(|(id, place)| self.teleport(id, place));
+        for (id, place) in late {
+            self.teleport(id, place);
+        }
     }
 
     fn swing(&mut self, id: ClientId) {
@@ -408,9 +409,9 @@ impl Server {
         };
         let item = std::mem::take(&mut player.inventory.cursor);
         let (changed, left) = player.inventory.add(item);
-        changed
-            .into_iter()
-            .for_each(|slot| self.send_slot(id, slot));
+        for slot in changed {
+            self.send_slot(id, slot);
+        }
         self.throw(id, left);
     }
 

@@ -99,7 +99,9 @@ impl Server {
                     }
                 }
             }
-            packets.into_iter().for_each(|packet| client.send(packet));
+            for packet in packets {
+                client.send(packet);
+            }
         }
     }
 
@@ -117,9 +119,9 @@ impl Server {
         let loaded = std::mem::take(&mut player.loaded);
         let seen = std::mem::take(&mut player.seen);
         destroy(client, &seen.into_iter().collect::<Vec<_>>());
-        loaded
-            .into_iter()
-            .for_each(|at| client.send(unload(build, at)));
+        for at in loaded {
+            client.send(unload(build, at));
+        }
     }
 
     /// Sends the blocks that changed in this tick.

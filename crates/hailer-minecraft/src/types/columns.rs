@@ -123,9 +123,9 @@ impl Wire for ColumnBulk {
         (self.columns.len() as i16).write(out, build);
         (self.data.bytes.len() as i32).write(out, build);
         out.extend_from_slice(&self.data.bytes);
-        self.columns
-            .iter()
-            .for_each(|column| column.write(out, build));
+        for column in &self.columns {
+            column.write(out, build);
+        }
     }
 
     fn sample(dice: &mut SampleRng, build: Build) -> Self {

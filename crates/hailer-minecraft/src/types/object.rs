@@ -46,9 +46,9 @@ impl Wire for ObjectData {
     fn write(&self, out: &mut Vec<u8>, build: Build) {
         self.value.write(out, build);
         if self.value > 0 {
-            self.velocity
-                .iter()
-                .for_each(|speed| speed.write(out, build));
+            for speed in &self.velocity {
+                speed.write(out, build);
+            }
         }
     }
 

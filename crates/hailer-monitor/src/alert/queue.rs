@@ -242,10 +242,9 @@ impl MessageQueue {
                 inner.give_up(oldest);
             }
         }
-        inner
-            .queues
-            .values()
-            .for_each(|line| line.news.notify_one());
+        for line in inner.queues.values() {
+            line.news.notify_one();
+        }
     }
 
     /// Returns the next action for a receiver. Messages of quiet hours that end at the same time are

@@ -235,8 +235,9 @@ impl Control {
         self.to_read
             .retain(|(chunk, _)| !stop.contains(chunk) && !drain.contains(chunk));
         let servers = self.servers_of(&stop);
-        stop.iter()
-            .for_each(|chunk| drop(self.servers.remove(chunk)));
+        for chunk in &stop {
+            self.servers.remove(chunk);
+        }
         self.shared.stop(stop, &servers).await;
         self.shared.poll.pause(&self.servers_of(&drain));
         self.to_read
@@ -269,10 +270,13 @@ impl Control {
         let _ = timeout(super::STOP_TIMEOUT, written).await;
         let servers = self.servers_of(&done);
         shared.stop(done.clone(), &servers).await;
-        done.iter()
-            .for_each(|chunk| drop(self.servers.remove(chunk)));
+        for chunk in &done {
+            self.servers.remove(chunk);
+        }
         let mut leases = self.shared.leases();
-        done.into_iter().for_each(|chunk| leases.gave(chunk));
+        for chunk in done {
+            leases.gave(chunk);
+        }
     }
 
     /// Reads some of the chunks that are new or have changed.
@@ -394,7 +398,9 @@ impl Control {
         let _ = timeout(super::STOP_TIMEOUT, written).await;
         {
             let mut leases = self.shared.leases();
-            held.into_iter().for_each(|chunk| leases.gave(chunk));
+            for chunk in held {
+                leases.gave(chunk);
+            }
         }
         // One try: a node that stops does not wait for Redis.
         let _: Result<bool, RedisError> = self.heartbeat(link, true).await;

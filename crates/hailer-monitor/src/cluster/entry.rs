@@ -174,10 +174,9 @@ impl StatusEntry {
     /// Creates an entry, and appends the long parts to `bytes`.
     pub(super) fn new(server: ServerId, status: &LastStatus, bytes: &mut Vec<u8>) -> Self {
         bytes.extend_from_slice(&status.answer);
-        status
-            .replies
-            .iter()
-            .for_each(|reply| bytes.extend_from_slice(reply));
+        for reply in &status.replies {
+            bytes.extend_from_slice(reply);
+        }
         let replies = status.replies.iter().map(|reply| reply.len()).collect();
         let players = status
             .players

@@ -172,10 +172,9 @@ impl Pusher {
 
     /// Queues everything that Redis may have lost. The history ignores rows that it has already.
     fn rewrite(&mut self) {
-        self.noted
-            .values_mut()
-            .flat_map(HashMap::values_mut)
-            .for_each(|noted| noted.digest = 0);
+        for noted in self.noted.values_mut().flat_map(HashMap::values_mut) {
+            noted.digest = 0;
+        }
         for (_, entry) in self.fresh.drain(..).rev() {
             self.kept_rows += entry.rows;
             self.kept.push_front(StreamEntry {

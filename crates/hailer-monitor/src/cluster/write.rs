@@ -93,7 +93,9 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         for (part, read) in join_all(reads).await.into_iter().enumerate() {
             for (_, entries) in read?.into_iter().flatten() {
                 is_all &= entries.len() < ENTRIES_PER_READ;
-                entries.into_iter().for_each(|entry| taken.add(part, entry));
+                for entry in entries {
+                    taken.add(part, entry);
+                }
             }
         }
         again &= !is_all;
@@ -226,7 +228,9 @@ async fn tidy(
             .arg("COUNT")
             .arg(ENTRIES_PER_READ);
         let (_, claimed, _): (String, Vec<Raw>, Vec<String>) = claim.query_async(link).await?;
-        claimed.into_iter().for_each(|entry| taken.add(part, entry));
+        for entry in claimed {
+            taken.add(part, entry);
+        }
 
         let mut pipeline = pipe();
         pipeline

@@ -69,7 +69,9 @@ impl GamePlan {
 
     /// Clears the ports that answered, because the address has changed.
     pub(super) fn forget_ports(&mut self) {
-        self.parts.iter_mut().for_each(|part| part.port = None);
+        for part in &mut self.parts {
+            part.port = None;
+        }
     }
 
     /// Returns the probes of the next poll, that of the main protocol first.
@@ -108,7 +110,9 @@ impl GamePlan {
             return;
         };
         if had_failed && main.silent_polls == 0 {
-            others.iter_mut().for_each(|part| part.silent_polls = 0);
+            for part in others {
+                part.silent_polls = 0;
+            }
         }
     }
 }

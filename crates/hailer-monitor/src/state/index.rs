@@ -220,7 +220,9 @@ fn write(text: &mut String, server: &Server, status: Option<&LastStatus>) {
     add(&server.name);
     add(&server.target);
     add(&server.group);
-    server.labels.values().for_each(|value| add(value));
+    for value in server.labels.values() {
+        add(value);
+    }
     let Some(status) = status else { return };
     [&status.title, &status.version, &status.map, &status.game]
         .into_iter()

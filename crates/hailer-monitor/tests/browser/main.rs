@@ -93,7 +93,7 @@ fn alerts() -> CheckedConfig {
 struct Alerts(CheckedConfig);
 
 impl TestAlert for Alerts {
-    fn plan(&self) -> &CheckedConfig {
+    fn config(&self) -> &CheckedConfig {
         &self.0
     }
 

@@ -162,7 +162,9 @@ impl A2sExchange {
                 *place = Some(request);
             }
         }
-        places.for_each(|place| *place = None);
+        for place in places {
+            *place = None;
+        }
         self.send_next(out)
     }
 
@@ -588,7 +590,9 @@ impl A2sExchange {
     }
 
     fn keep_all(&mut self, notes: &Notes) {
-        notes.met().for_each(|deviation| self.keep(deviation));
+        for deviation in notes.met() {
+            self.keep(deviation);
+        }
     }
 }
 

@@ -237,7 +237,9 @@ impl StatusExchange {
                     if !is_legacy {
                         self.deviate(&LEGACY_KICK);
                     }
-                    notes.met().for_each(|met| self.deviate(met));
+                    for met in notes.met() {
+                        self.deviate(met);
+                    }
                     self.done(Box::new(legacy_status(listing)))
                 }
                 LegacyReply::Kick(text) => {
@@ -255,7 +257,9 @@ impl StatusExchange {
             Err(error) => Step::Bad(error.into()),
             Ok(Reply::Disconnect(text)) => Step::Fail(Fault::Kicked(Excerpt::new(&text.plain()))),
             Ok(Reply::Status(status)) => {
-                notes.met().for_each(|met| self.deviate(met));
+                for met in notes.met() {
+                    self.deviate(met);
+                }
                 if self.depth != Depth::Full || !self.has_ping {
                     return self.done(status);
                 }

@@ -251,7 +251,9 @@ fn write_packet_with(pieces: &[&[u8]], out: &mut Vec<u8>) {
     message::write_varint(length as i32, &mut header);
     message::write_varint((header.len() + length) as i32, out);
     out.extend_from_slice(&header);
-    pieces.iter().for_each(|piece| out.extend_from_slice(piece));
+    for piece in pieces {
+        out.extend_from_slice(piece);
+    }
 }
 
 /// Returns a text in one line, with only the codes of the game's versions before 1.16.

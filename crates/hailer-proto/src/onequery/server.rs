@@ -340,9 +340,9 @@ fn stand_in(name: &str, number: usize) -> [u8; 16] {
         .chain_update(number.to_be_bytes())
         .chain_update(name)
         .finalize();
-    uuid.iter_mut()
-        .zip(digest)
-        .for_each(|(to, from)| *to = from);
+    for (to, from) in uuid.iter_mut().zip(digest) {
+        *to = from;
+    }
     uuid[6] = uuid[6] & 0x0F | 0x80;
     uuid[8] = uuid[8] & 0x3F | 0x80;
     uuid

@@ -253,7 +253,9 @@ fn rules(status: &Status, room: usize) -> Vec<u8> {
         count += 1;
     }
     let filled = out.iter_mut().zip(count.to_le_bytes());
-    filled.for_each(|(to, from)| *to = from);
+    for (to, from) in filled {
+        *to = from;
+    }
     out
 }
 

@@ -1047,7 +1047,9 @@ fn observe_stat(o: &mut Observer, seen: &ObservedRequest<'_>, id: &[u8]) -> Vec<
         // It belongs to the handshake of another port.
         let ip = seen.from.ip();
         let ports = o.ports.iter_mut().filter(|(from, _)| from.ip() == ip);
-        ports.for_each(|(_, port)| port.awaited = None);
+        for (_, port) in ports {
+            port.awaited = None;
+        }
     }
     let Some(token) = seen.bytes.get(7..11) else {
         o.require(8, false, "a stat without a token");

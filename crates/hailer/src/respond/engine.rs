@@ -389,9 +389,9 @@ impl BoundListener {
                 .clone()
         };
         let mut counts = Counts::default();
-        self.counts
-            .iter()
-            .for_each(|other| counts.add(&lock(other)));
+        for other in self.counts.iter() {
+            counts.add(&lock(other));
+        }
         if let Some(stream) = &self.stream {
             counts.add(&stream.counts());
         }

@@ -128,7 +128,7 @@ impl<'a> Game<'a> {
                         words.join(" ")
                     ),
                 };
-                self.in_full();
+                self.form.is_long = true;
                 self.bytes(out, direction, &bytes[..])?;
             }
         }
@@ -252,11 +252,6 @@ impl<'a> Game<'a> {
         self.pour(out, &mut tap, PacketDirection::ToServer, &mut to_server)?;
         self.pour(out, &mut tap, PacketDirection::ToClient, &mut to_client)?;
         self.end(out, "the stream", &mut tap)
-    }
-
-    /// Selects the detailed format, for packets from the command line.
-    fn in_full(&mut self) {
-        self.form.is_long = true;
     }
 
     fn pour(
@@ -463,7 +458,7 @@ impl<'a> Game<'a> {
         } else {
             PacketDirection::ToClient
         };
-        if let OutputKind::Other = conversation.kind {
+        if let ConnectionKind::Other = conversation.kind {
             return Ok(());
         }
         let is_start = conversation.flow(segment.from).is_at_start();
@@ -475,10 +470,10 @@ impl<'a> Game<'a> {
                     due.extend_from_slice(bytes);
                 });
         if !due.is_empty() {
-            if let OutputKind::Unknown = conversation.kind {
+            if let ConnectionKind::Unknown = conversation.kind {
                 conversation.kind = self.kind(conversation, direction, is_start, &due);
             }
-            if let OutputKind::Game(tap) = &mut conversation.kind {
+            if let ConnectionKind::Game(tap) = &mut conversation.kind {
                 tap.push(direction, &due);
                 let place = PacketOrigin {
                     text: &segment.place,
@@ -487,7 +482,7 @@ impl<'a> Game<'a> {
                 self.drain(out, place, tap)?;
             }
         }
-        if let (Err(missing), OutputKind::Game(_)) = (whole, &conversation.kind) {
+        if let (Err(missing), ConnectionKind::Game(_)) = (whole, &conversation.kind) {
             self.missing(&conversation.name(), direction, missing);
         }
         Ok(())
@@ -500,7 +495,7 @@ impl<'a> Game<'a> {
         direction: PacketDirection,
         is_start: bool,
         bytes: &[u8],
-    ) -> OutputKind {
+    ) -> ConnectionKind {
         let begins = match bytes {
             _ if direction == PacketDirection::ToClient || !is_start => false,
             [0xFE, ..] | [0x02] | [0x02, 0 | 31..=39, ..] => true,
@@ -512,7 +507,7 @@ impl<'a> Game<'a> {
             |only| port == only,
         );
         if !is_ours {
-            return OutputKind::Other;
+            return ConnectionKind::Other;
         }
         self.sessions += 1;
         if !conversation.is_whole && !begins && self.args.game.build.is_none() {
@@ -522,7 +517,7 @@ impl<'a> Game<'a> {
                  reads it as if a packet began here",
                 conversation.name()
             );
-            return OutputKind::Other;
+            return ConnectionKind::Other;
         }
         let known = self
             .secrets
@@ -534,7 +529,7 @@ impl<'a> Game<'a> {
             .as_ref()
             .map(|secret| secret.0.clone());
         let build = self.args.game.build.or(known.map(|(build, _)| build));
-        OutputKind::Game(Box::new(Tap::new(
+        ConnectionKind::Game(Box::new(Tap::new(
             build,
             given.or(known.map(|(_, secret)| secret.to_vec())),
         )))
@@ -555,7 +550,7 @@ impl<'a> Game<'a> {
         mut conversation: Conversation,
     ) -> anyhow::Result<()> {
         let name = conversation.name();
-        let OutputKind::Game(mut tap) = conversation.kind else {
+        let ConnectionKind::Game(mut tap) = conversation.kind else {
             return Ok(());
         };
         self.end(out, &name, &mut tap)?;
@@ -606,10 +601,11 @@ struct Conversation {
     is_whole: bool,
     to_server: Flow,
     to_client: Flow,
-    kind: OutputKind,
+    kind: ConnectionKind,
 }
 
-enum OutputKind {
+/// What a TCP connection of a capture carries.
+enum ConnectionKind {
     /// No bytes have arrived yet.
     Unknown,
     Game(Box<Tap>),
@@ -641,7 +637,7 @@ impl Conversation {
             is_whole: segment.syn,
             to_server: Flow::default(),
             to_client: Flow::default(),
-            kind: OutputKind::Unknown,
+            kind: ConnectionKind::Unknown,
         }
     }
 

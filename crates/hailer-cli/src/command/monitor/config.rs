@@ -94,7 +94,7 @@ struct MonitorFileInput {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct MonitorInput {
     listen: Option<Parsed<SocketAddr>>,
-    history: Option<Parsed<HistoryPlace>>,
+    history: Option<Parsed<HistoryLocation>>,
     interval: Option<Parsed<Interval>>,
     down_after: Option<IntegerBetween<1, 100>>,
     players: Option<Players>,
@@ -181,12 +181,12 @@ impl FromText for SampleAge {
 }
 
 /// Location of the history: a file, relative to the folder of the configuration, or PostgreSQL.
-enum HistoryPlace {
+enum HistoryLocation {
     File(PathBuf),
     Url(String),
 }
 
-impl FromText for HistoryPlace {
+impl FromText for HistoryLocation {
     const EXPECTED: &'static str = "the path of a file, or \"postgres://USER@HOST/DATABASE\"";
 
     fn from_text(text: &str) -> Result<Self, String> {
@@ -389,18 +389,18 @@ impl MonitorInput {
             }
         });
         let history = match self.history {
-            Some(Parsed(HistoryPlace::Url(url))) => url,
-            Some(Parsed(HistoryPlace::File(path))) => sqlite(&checker.folder.join(path)),
+            Some(Parsed(HistoryLocation::Url(url))) => url,
+            Some(Parsed(HistoryLocation::File(path))) => sqlite(&checker.folder.join(path)),
             None => sqlite(&checker.folder.join("hailer.db")),
         };
-        let age = |age: Option<Parsed<SampleAge>>, default| {
+        let age_or = |age: Option<Parsed<SampleAge>>, default| {
             age.map_or(default, |Parsed(SampleAge(age))| age)
         };
         let keep = Retention {
-            raw: age(self.keep.raw, default.keep.raw),
-            five_minutes: age(self.keep.five_minutes, default.keep.five_minutes),
-            hour: age(self.keep.hour, default.keep.hour),
-            day: age(self.keep.day, default.keep.day),
+            raw: age_or(self.keep.raw, default.keep.raw),
+            five_minutes: age_or(self.keep.five_minutes, default.keep.five_minutes),
+            hour: age_or(self.keep.hour, default.keep.hour),
+            day: age_or(self.keep.day, default.keep.day),
         };
         let hosts = self.hosts.map(|hosts| {
             hosts

@@ -13,7 +13,7 @@ mod sources;
 mod view;
 
 use self::hook::JoinHook;
-use self::sources::{Published, Server, Sources};
+use self::sources::{Server, ServerBoards, Sources};
 use self::view::View;
 use super::block_on;
 use super::service::{reason_text, stopped};
@@ -413,11 +413,11 @@ impl Generation {
         let mut started = Vec::new();
         for (i, server) in servers.iter().enumerate() {
             let own: Vec<_> = listeners.by_ref().take(server.listeners.len()).collect();
-            let published_at = own
+            let boards = own
                 .iter()
                 .map(|listener| (listener.address, listener.board.clone()));
-            let published = Published::new(published_at.collect());
-            started.push(Server::new(i + 1, server, published));
+            let boards = ServerBoards::new(boards.collect());
+            started.push(Server::new(i + 1, server, boards));
         }
         let (sources, problems) = sources::start(started, old).await;
         self.sources = sources;

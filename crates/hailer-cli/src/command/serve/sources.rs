@@ -22,7 +22,7 @@ use hailer::respond::Board;
 use hailer::source::file::File;
 use hailer::source::push::{Place, Push, PushTarget};
 use hailer::source::{
-    Policy, ProblemLog, Published as Decision, SourceEvent, Stale, TimedStatus, keep, statuses,
+    Policy, ProblemLog, Published, SourceEvent, Stale, TimedStatus, keep, statuses,
 };
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -57,24 +57,24 @@ pub(super) struct Sources {
     log: Arc<SourceLog>,
 }
 
-/// A server whose status is published.
+/// A server whose status is boards.
 pub(super) struct Server {
     /// Number of the server, from 1.
     number: usize,
     source: Source,
     network: Option<NetworkConfig>,
-    published: Arc<Published>,
+    boards: Arc<ServerBoards>,
 }
 
 enum Source {
-    /// A simulated server. Its status is published by `simulate`.
+    /// A simulated server. Its status is boards by `simulate`.
     Demo,
     Fixed(Arc<Status>),
     External(Box<ExternalSource>),
 }
 
 impl Server {
-    pub(super) fn new(number: usize, config: &ServerConfig, published: Published) -> Self {
+    pub(super) fn new(number: usize, config: &ServerConfig, boards: ServerBoards) -> Self {
         let source = match &config.source {
             StatusSource::Fixed(status) => Source::Fixed(Arc::new((**status).clone())),
             StatusSource::External(source) => Source::External(source.clone()),
@@ -82,27 +82,27 @@ impl Server {
         };
         let network = config.network.as_deref().map(|network| {
             let mut network = network.clone();
-            published.fill_in_address(&mut network);
+            boards.fill_in_address(&mut network);
             network
         });
-        let published = Arc::new(published);
+        let boards = Arc::new(boards);
         Self {
             number,
             source,
             network,
-            published,
+            boards,
         }
     }
 }
 
 /// The boards of one server.
-pub(super) struct Published {
+pub(super) struct ServerBoards {
     boards: Vec<(SocketAddr, Board)>,
     /// Whether the source requires silence, which overrides the network.
     is_silent: AtomicBool,
 }
 
-impl Published {
+impl ServerBoards {
     pub(super) fn new(boards: Vec<(SocketAddr, Board)>) -> Self {
         let is_silent = AtomicBool::new(false);
         Self { boards, is_silent }
@@ -358,7 +358,7 @@ pub(super) async fn start(
         number,
         source,
         network,
-        published,
+        boards,
     } in servers
     {
         let network = match network.map(|config| sources.join(config, old)).transpose() {
@@ -372,12 +372,12 @@ pub(super) async fn start(
             .is_some()
             .then(|| sources.members.last().map(|member| member.config.mode));
         let is_aggregate = mode.flatten() == Some(Mode::Aggregate);
-        let publish = publisher(published.clone(), network.clone(), is_aggregate);
+        let publish = publisher(boards.clone(), network.clone(), is_aggregate);
         match source {
             Source::Demo => sources.watch_fixed(number, "demo"),
             Source::Fixed(status) => {
                 let mut publish = publish;
-                publish(Decision::Status(status));
+                publish(Published::Status(status));
                 sources.watch_fixed(number, "fixed");
             }
             Source::External(source) => sources.start(number, *source, publish, old, &mut pushed),
@@ -391,7 +391,7 @@ pub(super) async fn start(
                 last_error: last_error.clone(),
             });
             if is_aggregate {
-                sources.tasks.spawn(follow(network.clone(), published));
+                sources.tasks.spawn(follow(network.clone(), boards));
             }
             sources
                 .tasks
@@ -474,21 +474,21 @@ impl Sources {
 }
 
 /// Receives the decisions of a source's policy.
-type Publish = Box<dyn FnMut(Decision) + Send>;
+type Publish = Box<dyn FnMut(Published) + Send>;
 
 /// Returns a function that publishes on the boards and in the network.
 fn publisher(
-    published: Arc<Published>,
+    boards: Arc<ServerBoards>,
     network: Option<SharedNetwork>,
     is_aggregate: bool,
 ) -> Publish {
     let mut has_noted = false;
     Box::new(move |decision| match decision {
-        Decision::Status(status) => {
-            published.is_silent.store(false, Ordering::Relaxed);
+        Published::Status(status) => {
+            boards.is_silent.store(false, Ordering::Relaxed);
             let network = network.as_ref().map(|network| lock(network));
             let Some(network) = network.as_ref().and_then(|network| network.as_ref()) else {
-                return published.publish(&status);
+                return boards.publish(&status);
             };
             let unshared = network.set_status(&status);
             if unshared > 0 && !has_noted {
@@ -496,14 +496,14 @@ fn publisher(
                 info!("network: {unshared} players have no UUID; other servers do not see them");
             }
             if is_aggregate {
-                published.publish(&network.status())
+                boards.publish(&network.status())
             } else {
-                published.publish(&status)
+                boards.publish(&status)
             }
         }
-        Decision::Silence => {
-            published.is_silent.store(true, Ordering::Relaxed);
-            published.silence();
+        Published::Silence => {
+            boards.is_silent.store(true, Ordering::Relaxed);
+            boards.silence();
             if let Some(network) = &network
                 && let Some(network) = lock(network).as_ref()
             {
@@ -515,14 +515,14 @@ fn publisher(
 }
 
 /// Publishes the view of a network whenever it changes.
-async fn follow(network: SharedNetwork, published: Arc<Published>) {
+async fn follow(network: SharedNetwork, boards: Arc<ServerBoards>) {
     let Some(mut updates) = lock(&network).as_ref().map(Network::updates) else {
         return;
     };
     while updates.changed().await.is_ok() {
         let status = updates.borrow_and_update().clone();
-        if !published.is_silent.load(Ordering::Relaxed) {
-            published.publish(&status);
+        if !boards.is_silent.load(Ordering::Relaxed) {
+            boards.publish(&status);
         }
     }
 }

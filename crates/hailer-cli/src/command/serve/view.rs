@@ -11,7 +11,7 @@ use std::time::{Instant, SystemTime};
 /// State from which snapshots are made.
 pub(super) struct View {
     /// Weak, so that a snapshot does not keep the pool from stopping.
-    engine: Weak<ResponderPool>,
+    pool: Weak<ResponderPool>,
     started: SystemTime,
     clock: Instant,
     shown: Mutex<ViewState>,
@@ -27,9 +27,9 @@ struct ViewState {
 }
 
 impl View {
-    pub(super) fn new(engine: &Arc<ResponderPool>) -> Self {
+    pub(super) fn new(pool: &Arc<ResponderPool>) -> Self {
         Self {
-            engine: Arc::downgrade(engine),
+            pool: Arc::downgrade(pool),
             started: SystemTime::now(),
             clock: Instant::now(),
             shown: Mutex::default(),
@@ -54,11 +54,11 @@ impl View {
 
     pub(super) fn snapshot(&self) -> Snapshot {
         let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(engine) = self.engine.upgrade() else {
+        let Some(pool) = self.pool.upgrade() else {
             return Snapshot::default();
         };
-        let done = engine.counts();
-        let left = engine.remaining_budget();
+        let listeners = pool.counts();
+        let left = pool.remaining_budget();
         let since = self
             .started
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -66,7 +66,7 @@ impl View {
         Snapshot {
             started_at_ms: since.as_millis() as u64,
             uptime_s: self.clock.elapsed().as_secs_f64(),
-            workers: engine.workers() as u32,
+            workers: pool.workers() as u32,
             budget: snapshot::Budget {
                 left_bytes: left.bytes,
                 bytes_per_s: left.bytes_per_second,
@@ -74,21 +74,20 @@ impl View {
                 networks_max: left.max_networks,
             },
             relay: snapshot::Relay {
-                sessions: done.iter().map(|done| done.counts.sessions).sum(),
-                sessions_max: (shown.relays * engine.workers() * engine.config().relay_sessions)
-                    as u64,
+                sessions: listeners.iter().map(|one| one.counts.sessions).sum(),
+                sessions_max: (shown.relays * pool.workers() * pool.config().relay_sessions) as u64,
             },
             sources: shown.sources.iter().map(Watched::source).collect(),
-            top: engine
+            top: pool
                 .top_talkers()
                 .iter()
                 .take(snapshot::TOP)
                 .map(prefix)
                 .collect(),
-            listeners: done
+            listeners: listeners
                 .iter()
                 .zip(&shown.protocols)
-                .map(|(done, ids)| listener(done, ids))
+                .map(|(counts, ids)| listener(counts, ids))
                 .collect(),
             ..Snapshot::default()
         }
@@ -105,8 +104,8 @@ fn prefix(top: &TopTalker) -> snapshot::Prefix {
     }
 }
 
-fn listener(done: &ListenerCounts, protocols: &[String]) -> snapshot::Listener {
-    let from = &done.counts;
+fn listener(listener: &ListenerCounts, protocols: &[String]) -> snapshot::Listener {
+    let from = &listener.counts;
     let mut counts = snapshot::Counts {
         received: from.received,
         connections: from.connections,
@@ -130,12 +129,12 @@ fn listener(done: &ListenerCounts, protocols: &[String]) -> snapshot::Listener {
         counts.reply(id, "answer", of.map_or(0, |of| of.answered));
         counts.reply(id, "unverified", of.map_or(0, |of| of.unverified));
     }
-    from.dropped
-        .iter()
-        .for_each(|(reason, count)| counts.drop(reason, *count));
+    for (reason, count) in &from.dropped {
+        counts.drop(reason, *count);
+    }
     counts.drop("unsent", from.unsent);
     snapshot::Listener {
-        address: done.address.to_string(),
+        address: listener.address.to_string(),
         protocols: protocols.to_vec(),
         counts,
     }

@@ -38,10 +38,11 @@ impl History {
     /// Returns the counts of a listener, or of all.
     pub(super) fn counts(&self, listener: Option<&str>) -> Counts {
         let mut all = Counts::default();
-        self.last()
-            .into_iter()
-            .flat_map(|frame| chosen(frame, listener))
-            .for_each(|one| all.add(&one.counts));
+        if let Some(last) = self.last() {
+            for one in chosen(last, listener) {
+                all.add(&one.counts);
+            }
+        }
         all
     }
 

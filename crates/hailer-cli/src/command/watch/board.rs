@@ -386,9 +386,9 @@ impl Board {
 
     /// Stores an event.
     pub(super) fn happen(&mut self, events: Vec<Event>) {
-        events
-            .into_iter()
-            .for_each(|event| self.events.push_front(event));
+        for event in events {
+            self.events.push_front(event);
+        }
         self.events.truncate(MAX_EVENTS);
     }
 

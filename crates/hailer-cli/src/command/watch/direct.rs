@@ -247,12 +247,14 @@ fn gather(
         Err(RecvError::Closed) => return None,
     };
     loop {
-        match (next, &mut ids) {
-            (Some(update), ids) => {
-                ids.iter_mut().for_each(|ids| ids.extend(&update.servers));
+        match next {
+            Some(update) => {
+                if let Some(ids) = &mut ids {
+                    ids.extend(&update.servers);
+                }
                 events.extend_from_slice(&update.events);
             }
-            (None, ids) => *ids = None,
+            None => ids = None,
         }
         next = match updates.try_recv() {
             Ok(update) => Some(update),

@@ -171,7 +171,9 @@ impl Monitor {
         for _ in 0..200 {
             while let Ok(results) = self.batches.lock().await.try_recv() {
                 let mut batch = Batch::default();
-                results.into_iter().for_each(|result| batch.add(result));
+                for result in results {
+                    batch.add(result);
+                }
                 self.history.write(&batch).await.unwrap();
             }
             if self.live.named(name).is_some_and(|row| row.state == state) {
