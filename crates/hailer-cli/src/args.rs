@@ -884,6 +884,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(all(feature = "game", feature = "monitor", feature = "parquet"))]
     fn commands_of_the_guides_parse() {
         let mut parsed = 0;
         for page in pages() {

@@ -19,7 +19,7 @@ pub(crate) mod network;
 pub(crate) mod reader;
 mod serve;
 mod status;
-#[cfg(test)]
+#[cfg(all(test, feature = "redis"))]
 mod tests;
 
 pub(crate) use self::flags::{from_flags, warn_about_token_file};

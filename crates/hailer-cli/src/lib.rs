@@ -9,7 +9,7 @@ mod activation;
 mod args;
 mod command;
 mod config;
-#[cfg(test)]
+#[cfg(all(test, feature = "game", feature = "monitor", feature = "parquet"))]
 mod examples;
 mod exit;
 mod log;
