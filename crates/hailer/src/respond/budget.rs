@@ -12,8 +12,6 @@
 //! | networks in [`TopTalker`] lists | 20 |
 
 use crate::prefix::{network, network_address, source};
-use siphasher::sip::SipHasher13;
-use std::hash::Hasher;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -98,7 +96,10 @@ const TOTAL_BURST_SECONDS: u64 = 1;
 /// Rows of the tables of sources and networks. An entry of a source takes 80 bytes, one of a
 /// network 64.
 const TABLE_ROWS: usize = 2_048;
+const _: () = assert!(TABLE_ROWS.is_power_of_two());
 const ROW_ENTRIES: usize = 4;
+/// Odd number whose multiples have bits at all places, even those of small seeds.
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 /// After this many milliseconds without use, every bucket of an entry is full again.
 const IDLE_MS: u64 = BURST_SECONDS * 1_000;
 const MAX_TOP_TALKERS: usize = 20;
@@ -118,7 +119,8 @@ pub(super) enum Trust {
 /// Enforces a [`Budget`]. One for each thread or socket.
 pub struct RateLimiter {
     budget: Budget,
-    seed: u64,
+    /// Secret odd number.
+    factor: u64,
     total: SpentBucket,
     total_packets: SpentBucket,
     sources: Box<[[Source; ROW_ENTRIES]]>,
@@ -241,7 +243,7 @@ impl RateLimiter {
     pub fn new(budget: Budget, seed: u64) -> Self {
         Self {
             budget,
-            seed,
+            factor: seed.wrapping_mul(SPREAD) | 1,
             total: SpentBucket::default(),
             total_packets: SpentBucket::default(),
             sources: vec![Default::default(); TABLE_ROWS].into(),
@@ -297,14 +299,14 @@ impl RateLimiter {
         let to = to.to_canonical();
         let now = since.as_millis() as u64;
         let budget = self.budget;
-        let network = entry(&mut self.networks, network(to), self.seed);
+        let network = entry(&mut self.networks, network(to), self.factor);
         // Eviction needs the time of the last use.
         network.unverified.at = network.unverified.at.max(now);
         if RECORDS_REQUEST {
             network.flow.record_request(request_bytes);
         }
         if !to.is_loopback() || budget.is_loopback_limited {
-            let source = entry(&mut self.sources, source(to), self.seed);
+            let source = entry(&mut self.sources, source(to), self.factor);
             // Every bucket is refilled before any is charged, so that a refused reply costs
             // nothing.
             let burst = BURST_SECONDS;
@@ -386,7 +388,7 @@ impl RateLimiter {
     pub fn record_unanswered(&mut self, from: IpAddr, request_bytes: usize, since: Duration) {
         let prefix = network(from.to_canonical());
         let now = since.as_millis() as u64;
-        let (row, found) = row(&mut self.networks, prefix, self.seed);
+        let (row, found) = row(&mut self.networks, prefix, self.factor);
         let at = found.unwrap_or_else(|| oldest(row));
         if found.is_none() {
             if row[at].prefix != 0 && row[at].used_at() + IDLE_MS > now {
@@ -492,8 +494,8 @@ impl TableEntry for NetworkSpending {
 }
 
 /// Returns the entry of a prefix. A new one replaces the least recently used entry of its row.
-fn entry<T: TableEntry>(rows: &mut [[T; ROW_ENTRIES]], prefix: u128, seed: u64) -> &mut T {
-    let (row, found) = row(rows, prefix, seed);
+fn entry<T: TableEntry>(rows: &mut [[T; ROW_ENTRIES]], prefix: u128, factor: u64) -> &mut T {
+    let (row, found) = row(rows, prefix, factor);
     let at = found.unwrap_or_else(|| {
         let oldest = oldest(row);
         row[oldest] = T::new(prefix);
@@ -506,11 +508,12 @@ fn entry<T: TableEntry>(rows: &mut [[T; ROW_ENTRIES]], prefix: u128, seed: u64) 
 fn row<T: TableEntry>(
     rows: &mut [[T; ROW_ENTRIES]],
     prefix: u128,
-    seed: u64,
+    factor: u64,
 ) -> (&mut [T; ROW_ENTRIES], Option<usize>) {
-    let mut hasher = SipHasher13::new_with_keys(seed, 0);
-    hasher.write_u128(prefix);
-    let row = &mut rows[hasher.finish() as usize % TABLE_ROWS];
+    // Multiply-shift hashing: with a secret odd factor, two prefixes share a row with a probability of
+    // at most 2 in `TABLE_ROWS`, whoever chooses them.
+    let hash = (prefix as u64).wrapping_mul(factor) >> (u64::BITS - TABLE_ROWS.ilog2());
+    let row = &mut rows[hash as usize];
     let found = row.iter().position(|entry| entry.prefix() == prefix);
     (row, found)
 }
