@@ -1,7 +1,7 @@
 //! Sweep engine without sockets and clocks: takes the time and the received datagrams, returns
 //! datagrams to send.
 //!
-//! A probe in flight takes 34 bytes: address, protocol, game, number of retries and times. Until the
+//! The slot of a probe in flight has 34 bytes: address, protocol, game, number of retries and times. Until the
 //! server replies, the engine rebuilds the exchange for each datagram. That works because an
 //! exchange derives all its random values from its cookie, and the cookie is a hash of a secret and
 //! the probe. Only a server that has replied gets a [driver](ExchangeDriver).

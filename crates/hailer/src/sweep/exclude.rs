@@ -96,7 +96,7 @@ impl Exclusions {
         let reason = match self.ban(number(address)) {
             None => return Ok(()),
             Some(Ban::Reserved) => "where no server can be",
-            Some(Ban::Excluded) => "which the exclusions forbid to ask",
+            Some(Ban::Excluded) => "which an exclusion covers",
         };
         Err(Error::Excluded {
             name: name.into(),

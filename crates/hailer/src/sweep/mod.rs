@@ -1,12 +1,12 @@
-//! Sweeps: probes of many servers at a limited rate, from one or more threads. Datagrams use one socket for
-//! each address family, stream protocols one connection for each probe in flight.
+//! Sweeps: probes of many servers at a limited rate, from one or more threads. Datagrams use one
+//! socket for each address family, stream protocols one connection for each probe in flight.
 //!
 //! ```text
 //!   ProbeSource ──► SweepEngine ──► Outbox ──► socket
 //!                    │       ▲
 //!   Sink ◄── ProbeResult     └── Inbox ◄── socket
 //!
-//!   send:     index ─► target ─► cookie ─► datagram; a silent server takes 34 bytes
+//!   send:     index ─► target ─► cookie ─► datagram; a silent server takes about 42 bytes
 //!   receive:  datagram ─► probe ─► cookie ─► exchange ─► status
 //! ```
 //!
