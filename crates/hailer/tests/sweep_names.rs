@@ -159,7 +159,7 @@ fn each_name_is_resolved_once_for_all_protocols() {
         ),
         (
             "ugp://far.example.test:1",
-            "excluded: far.example.test: leads to 203.0.113.7, which the exclusions forbid",
+            "excluded: far.example.test: leads to 203.0.113.7, which an exclusion covers",
         ),
         (
             "ugp://gone.example.test",
