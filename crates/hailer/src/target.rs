@@ -109,9 +109,9 @@ impl Target {
     }
 
     /// Returns the addresses at which the server may reply, the most likely first: one, or one for
-    /// each query port of the game and each default port of the protocol. `None` if the host is a name or a remote service is queried
-    /// instead, which [`Client::candidates`](crate::Client::candidates) looks up, or if there is no
-    /// protocol.
+    /// each query port of the game and each default port of the protocol. `None` if the host is a
+    /// name or a remote service is queried instead, which
+    /// [`Client::candidates`](crate::Client::candidates) looks up, or if there is no protocol.
     pub fn candidates(&self) -> Option<Vec<SocketAddr>> {
         let Host::Address(ip) = self.host else {
             return None;
@@ -134,7 +134,8 @@ impl Target {
     }
 
     /// Returns these addresses at every query port of the game in a protocol, and at its other
-    /// default port on IPv6, at most [`MAX_CANDIDATES`] in total. A port other than `default_port` counts as given by the user.
+    /// default port on IPv6, at most [`MAX_CANDIDATES`] in total. A port other than `default_port`
+    /// counts as given by the user.
     pub(crate) fn at_query_ports(
         &self,
         addresses: Vec<SocketAddr>,

@@ -1,10 +1,10 @@
 //! Sweep engine without sockets and clocks: takes the time and the received datagrams, returns
 //! datagrams to send.
 //!
-//! The slot of a probe in flight has 34 bytes: address, protocol, game, number of retries and times. Until the
-//! server replies, the engine rebuilds the exchange for each datagram. That works because an
-//! exchange derives all its random values from its cookie, and the cookie is a hash of a secret and
-//! the probe. Only a server that has replied gets a [driver](ExchangeDriver).
+//! The slot of a probe in flight has 34 bytes: address, protocol, game, number of retries and times.
+//! Until the server replies, the engine rebuilds the exchange for each datagram. That works because
+//! an exchange derives all its random values from its cookie, and the cookie is a hash of a secret
+//! and the probe. Only a server that has replied gets a [driver](ExchangeDriver).
 //!
 //! Limits: 65,536 probes wait for the rate limit of their networks, at most 60 s ahead; a reply may
 //! take 240 s and a query 30 days; [`SweepConfig::max_in_flight`] and [`SweepConfig::max_memory`]
