@@ -109,7 +109,7 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
         (sum.timed_out, "silent"),
         (sum.port_closed, "closed"),
         (sum.unreachable, "unreachable"),
-        (sum.invalid, "with an invalid reply"),
+        (sum.invalid, "with a refusal or an invalid reply"),
         (sum.unresolved, "names without an address"),
     ];
     let rest: Vec<_> = rest
