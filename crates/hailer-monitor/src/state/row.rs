@@ -10,7 +10,7 @@ use hailer::{Status, Text};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// Number of buckets of the sparkline: one day in half hours.
+/// Number of buckets of the sparkline: one day in steps of 30 minutes.
 pub const DAY_BUCKETS: usize = 48;
 /// Length of a bucket, in milliseconds.
 pub const DAY_BUCKET_MS: Millis = 30 * 60_000;
@@ -137,10 +137,10 @@ struct DayBucket {
     observed: u16,
 }
 
-/// Half an hour of one server, as the history stores it.
+/// 30 minutes of one server, as the history stores them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HalfHour {
-    /// Server of the half hour.
+    /// The server that was polled.
     pub server: ServerId,
     /// When it starts, in Unix milliseconds.
     pub start: Millis,
@@ -195,14 +195,14 @@ impl Day {
         bucket.observed = bucket.observed.saturating_add(tenths(observed_ms));
     }
 
-    /// Returns the mean number of players of each half hour up to `now`, the oldest first; `None`
+    /// Returns the mean number of players in each bucket up to `now`, the oldest first; `None`
     /// without replies.
     pub fn players(&self, now: Millis) -> [Option<f32>; DAY_BUCKETS] {
         self.buckets(now)
             .map(|bucket| (bucket.up > 0).then(|| bucket.players / f32::from(bucket.up)))
     }
 
-    /// Returns the uptime of each half hour up to `now`, the oldest first; `None` without samples.
+    /// Returns the uptime in each bucket up to `now`, the oldest first; `None` without samples.
     pub fn uptimes(&self, now: Millis) -> [Option<f32>; DAY_BUCKETS] {
         self.buckets(now).map(|bucket| {
             let share = bucket.uptime().share()?;

@@ -510,8 +510,8 @@ fn row<T: TableEntry>(
     prefix: u128,
     factor: u64,
 ) -> (&mut [T; ROW_ENTRIES], Option<usize>) {
-    // Multiply-shift hashing: with a secret odd factor, two prefixes share a row with a probability of
-    // at most 2 in `TABLE_ROWS`, whoever chooses them.
+    // Multiply-shift hashing. The factor is secret, so even prefixes that an attacker chooses share a
+    // row with a probability of at most 2 in `TABLE_ROWS`.
     let hash = (prefix as u64).wrapping_mul(factor) >> (u64::BITS - TABLE_ROWS.ilog2());
     let row = &mut rows[hash as usize];
     let found = row.iter().position(|entry| entry.prefix() == prefix);

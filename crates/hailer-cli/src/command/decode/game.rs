@@ -604,7 +604,7 @@ struct Conversation {
     kind: ConnectionKind,
 }
 
-/// What a TCP connection of a capture carries.
+/// The content of a TCP connection of a capture.
 enum ConnectionKind {
     /// No bytes have arrived yet.
     Unknown,
