@@ -298,13 +298,13 @@ pub(crate) struct Query {
     /// Show every datagram in hexadecimal, with an explanation
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
-    #[cfg(feature = "top")]
-    /// Show icons in terminals: auto, always or never; --icon alone means always
-    #[arg(long, value_enum, hide_possible_values = true, value_name = "HOW", default_value = "auto", default_missing_value = "always", num_args = 0..=1, require_equals = true)]
-    pub(crate) icon: IconMode,
     /// Write the icon of the server to a PNG file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) save_icon: Option<PathBuf>,
+    pub(crate) icon: Option<PathBuf>,
+    #[cfg(feature = "top")]
+    /// Show icons in terminals: auto, always or never; --show-icon alone means always
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "HOW", default_value = "auto", default_missing_value = "always", num_args = 0..=1, require_equals = true)]
+    pub(crate) show_icon: IconMode,
     /// Show all details of each server, even if there are several servers
     #[arg(long, short)]
     pub(crate) long: bool,

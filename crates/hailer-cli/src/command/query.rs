@@ -5,7 +5,6 @@ use crate::exit::{Exit, as_known, print_error, usage};
 #[cfg(feature = "top")]
 use crate::print::icon;
 use crate::print::{datagram, json, table, view};
-use anyhow::Context;
 use futures_util::{StreamExt, stream};
 use hailer::client::Answers;
 use hailer::proto::Depth;
@@ -22,8 +21,8 @@ type TypedTarget = (String, Result<Target, String>);
 
 pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
     let entries = entries(&args)?;
-    if args.save_icon.is_some() && entries.len() != 1 {
-        usage!("--save-icon writes one file; name one target");
+    if args.icon.is_some() && entries.len() != 1 {
+        usage!("--icon writes one file; name one target");
     }
     let client = Client::new(config(&args)?);
     let mut exit = Exit::Success;
@@ -72,21 +71,22 @@ async fn query(
         if result.is_err() {
             *exit = Exit::Partial;
         }
-        if let (Some(file), Ok(answers)) = (&args.save_icon, &result)
-            && !save_icon(file, answers)?
-        {
-            *exit = Exit::Partial;
-        }
         if args.json {
             print_json(&mut out, text, &result, args.all)?;
         } else if is_table {
             rows.push((text.clone(), result));
+            continue;
         } else {
             let mut print = || print_view(&mut out, text, &result, args);
             match &progress {
                 Some(bar) => bar.suspend(print)?,
                 None => print()?,
             }
+        }
+        if let (Some(file), Ok(answers)) = (&args.icon, &result)
+            && !save_icon(file, answers)
+        {
+            *exit = Exit::Partial;
         }
     }
     if let Some(bar) = &progress {
@@ -98,15 +98,17 @@ async fn query(
     Ok(out.flush()?)
 }
 
-/// Writes the icon of a server to a file. Returns whether the server has one.
-fn save_icon(file: &Path, answers: &Answers) -> anyhow::Result<bool> {
+/// Writes the icon of a server to a file. Returns `false` after an error message.
+fn save_icon(file: &Path, answers: &Answers) -> bool {
     let Some(icon) = &answers.best().status.icon else {
         print_error("the server sends no icon; nothing was written");
-        return Ok(false);
+        return false;
     };
-    std::fs::write(file, icon.to_png())
-        .with_context(|| format!("--save-icon {}", file.display()))?;
-    Ok(true)
+    let written = std::fs::write(file, icon.to_png());
+    if let Err(error) = &written {
+        print_error(format!("--icon {}: {error}", file.display()));
+    }
+    written.is_ok()
 }
 
 /// Builds the library's configuration. Reads the file of the auth token.
@@ -216,7 +218,7 @@ fn print_view(
         };
         #[cfg(feature = "top")]
         if let Some(shown) = &answer.status.icon {
-            icon::show(out, shown, args.icon)?;
+            icon::show(out, shown, args.show_icon)?;
         }
         view::answer(out, text, answer, &others, !args.no_players)?;
         if args.raw {

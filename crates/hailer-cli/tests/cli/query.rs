@@ -388,6 +388,35 @@ fn assert_also(text: &str, prefix: &str, name: fn(&'static Info) -> &'static str
 }
 
 #[test]
+fn icon_is_written_to_a_file() {
+    let image = b"\x89PNG\r\n\x1a\nharbour";
+    let icon = Temporary::file("icon.png", image);
+    let url = |serve: &Serve| serve.url("minecraft-status");
+    let args = ["--protocol", "minecraft-status", "--name", "Harbour house"];
+    let with = Serve::with(&[&args[..], &["--icon", icon.text()]].concat());
+    let without = Serve::with(&args);
+
+    let file = Temporary::file("written.png", "before");
+    let output = run(["query", "--icon", file.text(), &url(&without)]).ends_with(1);
+    assert!(output.err.contains("sends no icon"), "{}", output.err);
+    assert_eq!(std::fs::read(file.text()).unwrap(), b"before");
+
+    let output = run(["query", "--icon", file.text(), &url(&with)]).ends_with(0);
+    assert!(output.out.contains("Harbour house"), "{}", output.out);
+    assert_eq!(std::fs::read(file.text()).unwrap(), image);
+
+    run(["query", "--icon", file.text(), "192.0.2.1", "192.0.2.2"])
+        .fails_as_usage("--icon writes one file; name one target");
+    let output = run(["query", "--icon", "/no/such/icon.png", &url(&with)]).ends_with(1);
+    assert!(output.out.contains("Harbour house"), "{}", output.out);
+    assert!(
+        output.err.contains("/no/such/icon.png: No such file"),
+        "{}",
+        output.err
+    );
+}
+
+#[test]
 fn reads_targets_from_standard_input() {
     let serve = Serve::with(&["--motd", "From a list"]);
     let list = format!(
