@@ -98,10 +98,25 @@ fn servers_of_masters_are_queried_once() {
         "ugp://127.0.0.1:1",
         "ugp://127.0.0.1:2",
         "ugp://one.example.test:2",
+        "a2s://127.0.0.1:5",
+        "ugp://127.0.0.1:5",
+        "a2s://127.0.0.0/30:6",
     ] {
         collector.add(target).unwrap();
     }
     for target in [
+        "quake3://127.0.0.1:1",
+        "quake3://one.example.test:1",
+        "quake3://one.example.test:2",
+        "quake3://127.0.0.1:5",
+        "quake3://127.0.0.1:6",
+        "quake3://127.0.0.1:7",
+        "ugp://127.0.0.1:7",
+        "ugp://one.example.test:7",
+        "quake3://one.example.test:8",
+        "ugp://one.example.test:8",
+        "a2s://two.example.test:8",
+        "ugp://127.0.0.1:8",
         "ugp://one.example.test:1",
         "ugp://one.example.test:2",
         "ugp://one.example.test:3",
@@ -115,8 +130,15 @@ fn servers_of_masters_are_queried_once() {
     let (found, _) = all(&mut source);
     let mut addresses: Vec<_> = found.into_values().collect();
     addresses.sort_unstable();
-    let ports = [1, 2, 2, 3, 4];
-    assert_eq!(addresses, ports.map(|port| format!("127.0.0.1:{port}")));
+    // Each port once, and those that the user has named twice. Port 8 is listed by name and by
+    // address.
+    let ports = [1, 2, 2, 3, 4, 5, 5, 6, 6, 6, 6, 7, 8];
+    let mut expected: Vec<_> = ports.map(|port| format!("127.0.0.1:{port}")).into();
+    for (ip, place) in [0, 2, 3].into_iter().zip([7, 9, 10]) {
+        expected[place] = format!("127.0.0.{ip}:6");
+    }
+    expected.sort_unstable();
+    assert_eq!(addresses, expected);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::order::{Order, Shard};
 use super::services::TargetKind;
 use super::targets::{Digest, Item, Targets};
 use super::{Exclusions, Next, Position, Probe, ProbeSource};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -59,8 +59,8 @@ pub struct ListSource {
     /// Prefetched targets of `next` and the following places, last first.
     batch: Vec<Fetched>,
     lookups: Lookups,
-    /// Addresses of names of master servers.
-    listed: HashSet<(SocketAddr, &'static str)>,
+    /// Addresses of names of master servers, and the name that came first.
+    listed: HashMap<SocketAddr, Arc<str>>,
 }
 
 /// A target, or the index of a name.
@@ -82,7 +82,7 @@ impl ListSource {
             targets,
             exclusions,
             walk,
-            listed: HashSet::new(),
+            listed: HashMap::new(),
         }
     }
 
@@ -99,9 +99,9 @@ impl ListSource {
         if !name.is_listed() {
             return None;
         }
-        let id = probe.protocol.info().id;
-        let is_known = self.targets.has_address_of(name, probe.address)
-            || !self.listed.insert((probe.address, id));
+        let first = self.listed.entry(probe.address);
+        let first = first.or_insert_with(|| name.host().clone());
+        let is_known = first != name.host() || self.targets.has_address(probe.address);
         is_known.then_some(probe.index)
     }
 

@@ -27,6 +27,7 @@ use super::span::{Span, address, number, span};
 use crate::target::{Host, Target, TargetError};
 use hailer_proto::Protocol;
 use siphasher::sip::SipHasher13;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -45,6 +46,8 @@ pub struct Targets {
     starts: Vec<u64>,
     in_ranges: u64,
     names: Vec<Name>,
+    /// What the addresses are queried in.
+    kinds: Vec<KindNumber>,
     skipped: Skipped,
 }
 
@@ -90,6 +93,12 @@ pub struct Collector {
     six: Vec<Ipv6Target>,
     ranges: Vec<Range>,
     names: Vec<Name>,
+    /// Servers of master servers, by address: what each is queried in.
+    listed: BTreeMap<(u128, u16), Vec<Service>>,
+    /// Those with a name.
+    listed_names: BTreeSet<(Arc<str>, u16)>,
+    /// Number of servers that were listed again.
+    listed_again: u64,
 }
 
 impl Collector {
@@ -113,6 +122,9 @@ impl Collector {
             six: Vec::new(),
             ranges: Vec::new(),
             names: Vec::new(),
+            listed: BTreeMap::new(),
+            listed_names: BTreeSet::new(),
+            listed_again: 0,
         }
     }
 
@@ -132,17 +144,41 @@ impl Collector {
         }
     }
 
-    /// Adds one server of the list of a master server. If its name has the address of another
-    /// target, it is not queried again.
+    /// Adds one server of the list of a master server. It is not queried again if another target,
+    /// or a server listed before, has its address and query port, in whatever protocol.
     ///
     /// # Errors
     ///
     /// As [`Collector::add`].
     pub fn add_listed(&mut self, text: &str) -> Result<(), TargetError> {
+        let entry = Entry::parse(text, &self.defaults)?;
+        let single = match &entry.destination {
+            Destination::Addresses(span) if span.first == span.last => Some(span.first),
+            _ => None,
+        };
+        let kinds = entry.kinds(&self.defaults);
+        let services = kinds.iter().map(|&kind| entry.service(kind));
+        if let Some(ip) = single
+            && let Some(first) = services.clone().next()
+        {
+            let place = (ip, first.port);
+            if self.listed.contains_key(&place) {
+                self.listed_again += 1;
+            } else {
+                self.listed.insert(place, services.collect());
+            }
+            return Ok(());
+        }
         let before = self.names.len();
-        self.add(text)?;
+        self.add_entry(&entry);
         let added = self.names.get_mut(before..).unwrap_or_default();
         added.iter_mut().for_each(|name| name.is_listed = true);
+        if let Some(first) = added.first()
+            && !self.listed_names.insert((first.host.clone(), first.port))
+        {
+            self.names.truncate(before);
+            self.listed_again += 1;
+        }
         Ok(())
     }
 
@@ -174,8 +210,17 @@ impl Collector {
             mut six,
             mut ranges,
             mut names,
+            listed,
+            listed_names,
+            listed_again,
         } = self;
         let singles = four.len() + six.len() + names.len();
+        if !listed_names.is_empty() {
+            let given = names.iter().filter(|name| !name.is_listed);
+            let given: BTreeSet<_> = given.map(|name| (name.host.clone(), name.port)).collect();
+            names
+                .retain(|name| !name.is_listed || !given.contains(&(name.host.clone(), name.port)));
+        }
         let mut skipped = Skipped::default();
 
         four.sort_unstable();
@@ -184,10 +229,7 @@ impl Collector {
         six.dedup();
         names.sort_unstable();
         names.dedup_by(|next, kept| {
-            let is_same = (&next.host, next.kind, next.port) == (&kept.host, kept.kind, kept.port);
-            // A target of the user is queried in any case.
-            kept.is_listed &= next.is_listed || !is_same;
-            is_same
+            (&next.host, next.kind, next.port) == (&kept.host, kept.kind, kept.port)
         });
         names.shrink_to_fit();
         mark_repeats(&mut names);
@@ -198,6 +240,28 @@ impl Collector {
         }
         let left = four.len() + six.len() + names.len();
         skipped.duplicates = doubled_in_ranges.saturating_add((singles - left) as u64);
+        let mut kinds = kinds_of(&four, &six, &ranges);
+        skipped.duplicates += listed_again;
+        let given = Addresses {
+            four: &four,
+            six: &six,
+            ranges: &ranges,
+            kinds: &kinds,
+        };
+        let (repeated, listed): (Vec<_>, Vec<_>) =
+            listed.into_iter().partition(|((ip, _), services)| {
+                let mut ports = services.iter().map(|service| service.port);
+                ports.any(|port| given.has(*ip, port))
+            });
+        skipped.duplicates += repeated.len() as u64;
+        for ((ip, _), services) in listed {
+            for service in services {
+                push_address(&mut four, &mut six, service, ip);
+            }
+        }
+        four.sort_unstable();
+        six.sort_unstable();
+        kinds = kinds_of(&four, &six, &ranges);
 
         let mut is_allowed = |(_, address): (Service, u128)| match exclusions.ban(address) {
             None => true,
@@ -237,38 +301,82 @@ impl Collector {
             starts,
             in_ranges,
             names,
+            kinds,
             skipped,
         })
     }
 
     fn add_word(&mut self, text: &str) -> Result<(), TargetError> {
         let entry = Entry::parse(text, &self.defaults)?;
+        self.add_entry(&entry);
+        Ok(())
+    }
+
+    fn add_entry(&mut self, entry: &Entry) {
         for &kind in entry.kinds(&self.defaults) {
             match &entry.destination {
                 Destination::Addresses(span) => {
                     let service = entry.service(kind);
-                    match (span.first == span.last, address(span.first)) {
-                        (true, IpAddr::V4(ip)) => push(&mut self.four, pack_four(service, ip)),
-                        (true, IpAddr::V6(ip)) => push(
-                            &mut self.six,
-                            Ipv6Target {
-                                service,
-                                ip: ip.octets(),
-                            },
-                        ),
-                        (false, _) => push(
-                            &mut self.ranges,
-                            Range {
-                                service,
-                                span: *span,
-                            },
-                        ),
+                    if span.first == span.last {
+                        push_address(&mut self.four, &mut self.six, service, span.first);
+                    } else {
+                        let span = *span;
+                        push(&mut self.ranges, Range { service, span });
                     }
                 }
                 Destination::Name { .. } => self.names.extend(entry.name(kind)),
             }
         }
-        Ok(())
+    }
+}
+
+/// Adds a single address to the list of its family.
+fn push_address(four: &mut Vec<u64>, six: &mut Vec<Ipv6Target>, service: Service, ip: u128) {
+    match address(ip) {
+        IpAddr::V4(ip) => push(four, pack_four(service, ip)),
+        IpAddr::V6(ip) => {
+            let ip = ip.octets();
+            push(six, Ipv6Target { service, ip });
+        }
+    }
+}
+
+/// Returns what sorted addresses are queried in, without duplicates.
+fn kinds_of(four: &[u64], six: &[Ipv6Target], ranges: &[Range]) -> Vec<KindNumber> {
+    let four = four.iter().map(|packed| unpack_four(*packed).0.kind);
+    let six = six.iter().map(|six| six.service.kind);
+    let ranges = ranges.iter().map(|range| range.service.kind);
+    let mut kinds: Vec<KindNumber> = Vec::new();
+    for kind in four.chain(six).chain(ranges) {
+        if kinds.last() != Some(&kind) && !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+/// Sorted addresses without names.
+struct Addresses<'a> {
+    four: &'a [u64],
+    six: &'a [Ipv6Target],
+    ranges: &'a [Range],
+    kinds: &'a [KindNumber],
+}
+
+impl Addresses<'_> {
+    /// Returns whether an address and query port is among them, in whatever protocol.
+    fn has(&self, ip: u128, port: u16) -> bool {
+        self.kinds.iter().any(|&kind| {
+            let service = Service { kind, port };
+            let is_single = match address(ip) {
+                IpAddr::V4(ip) => self.four.binary_search(&pack_four(service, ip)).is_ok(),
+                IpAddr::V6(ip) => {
+                    let ip = ip.octets();
+                    self.six.binary_search(&Ipv6Target { service, ip }).is_ok()
+                }
+            };
+            is_single || holds(self.ranges, (service, ip))
+        })
     }
 }
 
@@ -315,27 +423,15 @@ impl Targets {
             .map(Item::Name)
     }
 
-    /// Returns whether the address of a name is also a target without a name.
-    pub(super) fn has_address_of(&self, name: &Name, address: SocketAddr) -> bool {
-        let service = Service {
-            kind: name.kind,
-            port: address.port(),
+    /// Returns whether an address is also a target without a name, in whatever protocol.
+    pub(super) fn has_address(&self, address: SocketAddr) -> bool {
+        let addresses = Addresses {
+            four: &self.four,
+            six: &self.six,
+            ranges: &self.ranges,
+            kinds: &self.kinds,
         };
-        let (is_single, bits) = match address.ip() {
-            IpAddr::V4(ip) => {
-                let packed = pack_four(service, ip);
-                let is_single = self.four.binary_search(&packed).is_ok();
-                (is_single, unpack_four(packed).1)
-            }
-            IpAddr::V6(ip) => {
-                let six = Ipv6Target {
-                    service,
-                    ip: ip.octets(),
-                };
-                (self.six.binary_search(&six).is_ok(), six.unpack().1)
-            }
-        };
-        is_single || holds(&self.ranges, (service, bits))
+        addresses.has(number(address.ip()), address.port())
     }
 
     /// Returns the numbers of targets that were given but are not in the set.

@@ -4,25 +4,36 @@
 //!   MasterConfig ─► task: list, sleep, list, … ─► ServerList ─► Masters::update ─► Monitor::follow
 //! ```
 //!
+//! The task also looks up the names of listed and configured servers, at most 32 at a time for at
+//! most 60 s, so that a server is monitored once. Servers with the same address and query port are
+//! one server, in whatever protocol.
+//!
 //! A list that cannot be read changes nothing. A server that a list lacks stays for `keep`, and at
 //! least until three lists lack it, because masters drop servers that restart.
 
 use super::config::{MasterConfig, name_of};
 use crate::web;
-use hailer::Target;
+use futures_util::stream::{self, StreamExt};
+use hailer::client::ClientConfig;
 use hailer::master::{ListSummary, MasterLimits};
+use hailer::target::Host;
+use hailer::{Client, Target};
 use hailer_monitor::history::NewServer;
 use hailer_monitor::server::{Origin, Server, check};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, sleep};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, sleep, timeout};
 use tracing::{info, warn};
 
 /// Number of lists in a row that must lack a server before it is removed.
 const MISSING_LISTS: u32 = 3;
+/// Number of names that are looked up at the same time, and the time for all names of a list.
+const LOOKUPS_AT_ONCE: usize = 32;
+const LOOKUP_TIME: Duration = Duration::from_secs(60);
 /// Time until the next try after a failure, unless the interval is shorter.
 const RETRY_DELAY: Duration = Duration::from_secs(60);
 
@@ -32,14 +43,22 @@ pub(super) struct ServerList {
     master: usize,
     /// Targets, with duplicates.
     targets: Vec<String>,
+    /// Addresses of the names among listed and configured targets, by target.
+    addresses: Addresses,
     summary: ListSummary,
 }
+
+type Addresses = HashMap<String, Vec<SocketAddr>>;
 
 /// Servers that masters list, or listed lately.
 pub(super) struct Masters {
     configs: Arc<[MasterConfig]>,
     /// By target.
     servers: BTreeMap<String, ListedServer>,
+    /// Addresses of names, by target.
+    addresses: Addresses,
+    /// Targets of the configuration.
+    configured: watch::Sender<Vec<String>>,
     max_servers: usize,
     is_full: bool,
 }
@@ -80,6 +99,8 @@ impl Masters {
         Self {
             configs: configs.into(),
             servers,
+            addresses: HashMap::new(),
+            configured: watch::Sender::new(Vec::new()),
             max_servers,
             is_full: false,
         }
@@ -89,7 +110,13 @@ impl Masters {
     pub(super) fn start(&self) -> mpsc::Receiver<ServerList> {
         let (sender, receiver) = mpsc::channel(1);
         for index in 0..self.configs.len() {
-            tokio::spawn(poll(self.configs.clone(), index, sender.clone()));
+            let task = ListTask {
+                configs: self.configs.clone(),
+                index,
+                configured: self.configured.subscribe(),
+                sender: sender.clone(),
+            };
+            tokio::spawn(task.run());
         }
         receiver
     }
@@ -99,6 +126,9 @@ impl Masters {
         let now = Instant::now();
         let config = &self.configs[list.master];
         let listed: HashSet<&str> = list.targets.iter().map(String::as_str).collect();
+        for (target, addresses) in &list.addresses {
+            self.addresses.insert(target.clone(), addresses.clone());
+        }
         let before = self.servers.len();
         self.servers.retain(|target, server| {
             if server.master.is_some_and(|owner| owner != list.master) {
@@ -159,16 +189,24 @@ impl Masters {
         }
     }
 
-    /// Returns the configured servers and those of the lists. Each address is listed once: a
-    /// configured server comes before one of a list.
+    /// Returns the configured servers and those of the lists. Each address and query port is listed
+    /// once: a configured server comes before one of a list.
     pub(super) fn with(&mut self, configured: &[NewServer]) -> Vec<NewServer> {
         let mut all = configured.to_vec();
         let mut names: HashSet<String> = HashSet::new();
-        let mut places: HashSet<String> = HashSet::new();
+        let mut places: HashSet<SocketAddr> = HashSet::new();
         for server in configured {
             names.insert(server.name.clone());
-            places.extend(place(&server.target));
+            places.extend(self.places(&server.target));
         }
+        let targets = configured.iter().map(|server| server.target.clone());
+        self.configured.send_replace(targets.collect());
+        let is_configured: HashSet<&str> =
+            configured.iter().map(|server| &*server.target).collect();
+        let servers = &self.servers;
+        self.addresses.retain(|target, _| {
+            servers.contains_key(target) || is_configured.contains(target.as_str())
+        });
         let mut is_full = false;
         for listed in self.servers.values() {
             if all.len() >= self.max_servers {
@@ -176,8 +214,10 @@ impl Masters {
                 break;
             }
             let server = &listed.server;
-            let is_new_place = place(&server.target).is_none_or(|place| places.insert(place));
-            if is_new_place && names.insert(server.name.clone()) {
+            let own = self.places(&server.target);
+            let is_new = !own.iter().any(|place| places.contains(place));
+            if is_new && names.insert(server.name.clone()) {
+                places.extend(own);
                 all.push(server.clone());
             }
         }
@@ -190,6 +230,20 @@ impl Masters {
         self.is_full = is_full;
         all
     }
+
+    /// Returns the addresses and query ports of a target, as far as they are known.
+    fn places(&self, text: &str) -> Vec<SocketAddr> {
+        if let Some(addresses) = self.addresses.get(text) {
+            return addresses.clone();
+        }
+        let Ok(target) = text.parse::<Target>() else {
+            return Vec::new();
+        };
+        match (&target.host, target.query_port()) {
+            (Host::Address(ip), Some(port)) => vec![SocketAddr::new(*ip, port)],
+            _ => Vec::new(),
+        }
+    }
 }
 
 impl MasterConfig {
@@ -200,54 +254,98 @@ impl MasterConfig {
     }
 }
 
-/// Returns host and query port of a target.
-fn place(target: &str) -> Option<String> {
-    let target: Target = target.parse().ok()?;
-    Some(format!("{}:{}", target.host, target.query_port()?))
+/// Returns the targets with a name as host.
+fn named<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<(String, Target)> {
+    let mut named = Vec::new();
+    for text in texts {
+        match text.parse::<Target>() {
+            Ok(target) if matches!(target.host, Host::Name(_)) => {
+                named.push((text.clone(), target))
+            }
+            _ => {}
+        }
+    }
+    named
 }
 
-/// Requests one list at the interval of its master.
-async fn poll(configs: Arc<[MasterConfig]>, index: usize, sender: mpsc::Sender<ServerList>) {
-    let config = &configs[index];
-    loop {
-        let is_stopped = Arc::new(AtomicBool::new(false));
-        let url = config.url.clone();
-        let stop = is_stopped.clone();
-        let request = tokio::task::spawn_blocking(move || {
-            let mut targets = Vec::new();
-            let mut found = |target: &str| targets.push(target.to_owned());
-            let is_stopped = || stop.load(Ordering::Relaxed);
-            let list = web::list_of(&url, &MasterLimits::default(), &is_stopped, &mut found);
-            list.map(|summary| (targets, summary))
-        });
-        let list = tokio::select! {
-            list = request => list,
-            () = sender.closed() => {
-                is_stopped.store(true, Ordering::Relaxed);
-                return;
-            }
-        };
-        let pause = match list {
-            Ok(Ok((targets, summary))) => {
-                let list = ServerList {
-                    master: index,
-                    targets,
-                    summary,
-                };
-                if sender.send(list).await.is_err() {
+/// Looks up the names of targets. Those that are not found, or not in time, are missing.
+async fn look_up(client: &Client, targets: Vec<(String, Target)>) -> Addresses {
+    let lookups = targets.into_iter().map(async |(text, target)| {
+        let addresses = client.addresses(&target).await.ok()?;
+        Some((text, addresses))
+    });
+    let mut found = stream::iter(lookups).buffer_unordered(LOOKUPS_AT_ONCE);
+    let mut addresses = HashMap::new();
+    let collect = async {
+        while let Some(lookup) = found.next().await {
+            addresses.extend(lookup);
+        }
+    };
+    let _ = timeout(LOOKUP_TIME, collect).await;
+    addresses
+}
+
+/// Requests the list of one master at its interval.
+struct ListTask {
+    configs: Arc<[MasterConfig]>,
+    /// Index of the master.
+    index: usize,
+    configured: watch::Receiver<Vec<String>>,
+    sender: mpsc::Sender<ServerList>,
+}
+
+impl ListTask {
+    /// Ends when the receiver of the lists is dropped.
+    async fn run(self) {
+        let config = &self.configs[self.index];
+        let client = Client::new(ClientConfig::default());
+        loop {
+            let is_stopped = Arc::new(AtomicBool::new(false));
+            let url = config.url.clone();
+            let stop = is_stopped.clone();
+            let request = tokio::task::spawn_blocking(move || {
+                let mut targets = Vec::new();
+                let mut found = |target: &str| targets.push(target.to_owned());
+                let is_stopped = || stop.load(Ordering::Relaxed);
+                let list = web::list_of(&url, &MasterLimits::default(), &is_stopped, &mut found);
+                list.map(|summary| (targets, summary))
+            });
+            let list = tokio::select! {
+                list = request => list,
+                () = self.sender.closed() => {
+                    is_stopped.store(true, Ordering::Relaxed);
                     return;
                 }
-                config.refresh
+            };
+            let pause = match list {
+                Ok(Ok((targets, summary))) => {
+                    let configured = self.configured.borrow().clone();
+                    let names = named(targets.iter().chain(&configured));
+                    let addresses = tokio::select! {
+                        addresses = look_up(&client, names) => addresses,
+                        () = self.sender.closed() => return,
+                    };
+                    let list = ServerList {
+                        master: self.index,
+                        targets,
+                        addresses,
+                        summary,
+                    };
+                    if self.sender.send(list).await.is_err() {
+                        return;
+                    }
+                    config.refresh
+                }
+                Ok(Err(error)) => {
+                    warn!("{error}; the servers of the last list stay");
+                    RETRY_DELAY.min(config.refresh)
+                }
+                Err(_) => RETRY_DELAY.min(config.refresh),
+            };
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.sender.closed() => return,
             }
-            Ok(Err(error)) => {
-                warn!("{error}; the servers of the last list stay");
-                RETRY_DELAY.min(config.refresh)
-            }
-            Err(_) => RETRY_DELAY.min(config.refresh),
-        };
-        tokio::select! {
-            () = sleep(pause) => {}
-            () = sender.closed() => return,
         }
     }
 }
@@ -273,6 +371,7 @@ mod tests {
         ServerList {
             master: 0,
             targets: targets.iter().map(|&target| target.to_owned()).collect(),
+            addresses: HashMap::new(),
             summary: ListSummary {
                 servers: targets.len() as u64,
                 incomplete: incomplete.map(str::to_owned),
@@ -341,6 +440,54 @@ mod tests {
         // The configured server has the same address as C.
         let all = targets(&mut masters, &[configured]);
         assert_eq!(all, ["quake3://192.0.2.3:26000", B]);
+    }
+
+    /// A server that a list names is that of another list with its address, or the configured one
+    /// with its name.
+    #[test]
+    fn names_and_addresses_of_a_server_are_one() {
+        let name = "teeworlds://play.example.com:26000";
+        let mut configured =
+            NewServer::new("mine", "a2s://own.example.com:27015", Origin::Configuration);
+        configured.group = "Own".into();
+        let mut masters = Masters::new(vec![config(10), config(10)], 100, &[]);
+        let own = "xonotic://192.0.2.9:27015";
+        masters.update(&list(&[A, B, own], None), &HashSet::new());
+        let mut by_name = list(&[name], None);
+        by_name.master = 1;
+        let addresses = [
+            ("192.0.2.1:26000", name),
+            ("192.0.2.9:27015", &configured.target),
+        ];
+        for (address, target) in addresses {
+            let other = "[2001:db8::1]:1".parse().unwrap();
+            let addresses = match target == name {
+                true => vec![other, address.parse().unwrap()],
+                false => vec![address.parse().unwrap()],
+            };
+            by_name.addresses.insert(target.into(), addresses);
+        }
+        let configured = [configured];
+        masters.update(&by_name, &HashSet::new());
+        let all = targets(&mut masters, &configured);
+        assert_eq!(all, [&configured[0].target, name, B]);
+        // A name that is in no list any more is forgotten.
+        let none = targets(&mut masters, &[]);
+        assert_eq!(none.len(), 3);
+        assert_eq!(masters.addresses.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn names_are_looked_up() {
+        let client = Client::new(ClientConfig::default());
+        let listed = ["quake3://localhost:27960", A, "?"].map(str::to_owned);
+        let found = look_up(&client, named(listed.iter())).await;
+        assert_eq!(found.len(), 1);
+        assert!(
+            found[&listed[0]]
+                .iter()
+                .all(|address| address.ip().is_loopback())
+        );
     }
 
     #[test]
