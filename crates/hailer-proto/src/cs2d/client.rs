@@ -131,7 +131,7 @@ impl Exchange for Cs2dExchange {
 
 /// Converts the server's message to a status (spec/cs2d.md#7).
 fn status(server: &Server<'_>) -> Box<Status> {
-    let mode = MODES.get(usize::from(server.mode));
+    let mode = server.mode.and_then(|mode| MODES.get(usize::from(mode)));
     let mut status = Box::new(Status {
         name: (!server.name.is_empty()).then(|| Text::by_content(server.name)),
         map: filled(server.map),
@@ -141,10 +141,12 @@ fn status(server: &Server<'_>) -> Box<Status> {
     });
     status.players.online = Some(server.online.into());
     status.players.max = Some(server.max.into());
-    status.players.bots = Some(server.bots.into());
+    status.players.bots = server.bots.map(i64::from);
     let mut add = |key, value| status.extra.push(Extra { key, value });
-    if mode.is_none() {
-        add("mode-number", Value::Int(server.mode.into()));
+    if let Some(number) = server.mode
+        && mode.is_none()
+    {
+        add("mode-number", Value::Int(number.into()));
     }
     for (key, bit) in [
         ("registered-only", flag::REGISTERED_ONLY),
@@ -155,8 +157,10 @@ fn status(server: &Server<'_>) -> Box<Status> {
     ] {
         add(key, Value::Bool(server.flags & bit != 0));
     }
-    for (key, bit) in [("recoil", 1), ("damage-off-screen", 2), ("downloads", 4)] {
-        add(key, Value::Bool(server.further_flags & bit != 0));
+    if let Some(flags) = server.further_flags {
+        for (key, bit) in [("recoil", 1), ("damage-off-screen", 2), ("downloads", 4)] {
+            add(key, Value::Bool(flags & bit != 0));
+        }
     }
     status
 }

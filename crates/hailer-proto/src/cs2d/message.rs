@@ -1,6 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/cs2d.md#2 to #4).
 
-use super::deviation::TRAILING_BYTES;
+use super::deviation::{CUT_PLAYERS, SHORT_STATUS, TRAILING_BYTES};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader};
 use alloc::vec::Vec;
@@ -45,12 +45,12 @@ pub struct Server<'a> {
     pub online: u8,
     /// Maximum number of players.
     pub max: u8,
-    /// Game mode; 0 if it is left out.
-    pub mode: u8,
-    /// Number of bots, if the server reports it.
-    pub bots: u8,
-    /// Further flags: recoil, damage outside of the screen, downloads.
-    pub further_flags: u8,
+    /// Game mode; 0 if the server leaves it out. `None` if the message ends before it.
+    pub mode: Option<u8>,
+    /// Number of bots. `None` as for the mode.
+    pub bots: Option<u8>,
+    /// Further flags: recoil, damage outside of the screen, downloads. `None` as for the mode.
+    pub further_flags: Option<u8>,
 }
 
 /// A player.
@@ -122,12 +122,22 @@ fn read_server<'a>(r: &mut Reader<'a, '_>) -> Result<Server<'a>, Error> {
         max: r.u8("max players")?,
         ..Server::default()
     };
-    if flags & flag::MODE != 0 {
-        server.mode = r.u8("mode")?;
+    if read_further(r, &mut server).is_err() {
+        let at = r.at();
+        r.notes().deviation(&SHORT_STATUS, at);
     }
-    server.bots = r.u8("bots")?;
-    server.further_flags = r.u8("further flags")?;
     Ok(server)
+}
+
+/// Reads what follows the counts.
+fn read_further<'a>(r: &mut Reader<'a, '_>, server: &mut Server<'a>) -> Result<(), Error> {
+    server.mode = Some(match server.flags & flag::MODE {
+        0 => 0,
+        _ => r.u8("mode")?,
+    });
+    server.bots = Some(r.u8("bots")?);
+    server.further_flags = Some(r.u8("further flags")?);
+    Ok(())
 }
 
 fn read_players<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Player<'a>>, Error> {
@@ -135,16 +145,28 @@ fn read_players<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Player<'a>>, Error> {
     let mut players = Vec::new();
     for index in 0..count.into() {
         r.notes().group("players", index);
-        players.push(Player {
-            id: r.u8("id")?,
-            name: r.counted_text("name")?,
-            team: r.u8("team")?,
-            score: r.i32_le("score")?,
-            deaths: r.i32_le("deaths")?,
-        });
+        let at = r.at();
+        match read_player(r) {
+            Ok(player) => players.push(player),
+            Err(_) => {
+                r.notes().deviation(&CUT_PLAYERS, at);
+                r.take(r.remaining(), "cut entry")?;
+                break;
+            }
+        }
     }
     r.notes().ungroup();
     Ok(players)
+}
+
+fn read_player<'a>(r: &mut Reader<'a, '_>) -> Result<Player<'a>, Error> {
+    Ok(Player {
+        id: r.u8("id")?,
+        name: r.counted_text("name")?,
+        team: r.u8("team")?,
+        score: r.i32_le("score")?,
+        deaths: r.i32_le("deaths")?,
+    })
 }
 
 /// Parses one datagram to collect its notes.

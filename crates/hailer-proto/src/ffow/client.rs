@@ -192,22 +192,17 @@ fn describe(info: &Info<'_>, status: &mut Status) {
     });
     status.players.online = Some(info.online.into());
     status.players.max = Some(info.max.into());
-    let mut add = |key, value| status.extra.push(Extra { key, value });
-    add("protocol-version", Value::Int(info.protocol.into()));
-    if let Some(mods) = filled(info.mods) {
-        add("mod", Value::Str(mods));
-    }
-    let Some(further) = info.further else {
-        return;
-    };
-    add("server-type", letter(further.server_type));
-    add("system", letter(further.system));
-    add("fps", Value::Int(further.fps.into()));
-    add("round", Value::Int(further.round.into()));
-    add("rounds", Value::Int(further.rounds.into()));
-    add("time-left-s", Value::Int(further.time_left_s.into()));
-    status.has_password = Some(further.has_password);
-    status.has_anti_cheat = Some(further.has_anti_cheat);
+    let further = &info.further;
+    status.add_extra("protocol-version", Some(i64::from(info.protocol)));
+    status.add_extra("mod", filled(info.mods));
+    status.add_extra("server-type", further.server_type.map(letter));
+    status.add_extra("system", further.system.map(letter));
+    status.add_extra("fps", further.fps.map(i64::from));
+    status.add_extra("round", further.round.map(i64::from));
+    status.add_extra("rounds", further.rounds.map(i64::from));
+    status.add_extra("time-left-s", further.time_left_s.map(i64::from));
+    status.has_password = further.has_password;
+    status.has_anti_cheat = further.has_anti_cheat;
 }
 
 /// Returns a letter as text, and any other byte as a number.

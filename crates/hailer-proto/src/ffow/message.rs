@@ -93,28 +93,28 @@ pub struct Info<'a> {
     /// Maximum number of players.
     pub max: u8,
     /// Fields after the counts.
-    pub further: Option<InfoDetails>,
+    pub further: InfoDetails,
 }
 
-/// Fields of an info reply after the counts.
+/// Fields of an info reply after the counts. `None` if the reply ends before them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InfoDetails {
     /// Type of the server: a letter.
-    pub server_type: u8,
+    pub server_type: Option<u8>,
     /// Operating system: a letter.
-    pub system: u8,
+    pub system: Option<u8>,
     /// Whether players need a password.
-    pub has_password: bool,
+    pub has_password: Option<bool>,
     /// Whether the server uses anti-cheat software.
-    pub has_anti_cheat: bool,
+    pub has_anti_cheat: Option<bool>,
     /// Average frames per second.
-    pub fps: u8,
+    pub fps: Option<u8>,
     /// Number of the current round.
-    pub round: u8,
+    pub round: Option<u8>,
     /// Number of rounds.
-    pub rounds: u8,
+    pub rounds: Option<u8>,
     /// Rest of the round in seconds.
-    pub time_left_s: u16,
+    pub time_left_s: Option<u16>,
 }
 
 /// A player.
@@ -179,27 +179,29 @@ fn read_info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         port: r.u16_be("port")?,
         online: r.u8("players")?,
         max: r.u8("max players")?,
-        further: None,
+        further: InfoDetails::default(),
     };
-    let at = r.at();
-    match read_further(r) {
-        Ok(further) => info.further = Some(further),
-        Err(_) => r.notes().deviation(&SHORT_INFO, at),
+    if info.further.read(r).is_err() {
+        let at = r.at();
+        r.notes().deviation(&SHORT_INFO, at);
+        // Half of the last field.
+        r.take(r.remaining(), "cut field")?;
     }
     Ok(info)
 }
 
-fn read_further(r: &mut Reader<'_, '_>) -> Result<InfoDetails, Error> {
-    Ok(InfoDetails {
-        server_type: r.u8("server type")?,
-        system: r.u8("system")?,
-        has_password: r.u8("password")? != 0,
-        has_anti_cheat: r.u8("anti-cheat")? != 0,
-        fps: r.u8("frames per second")?,
-        round: r.u8("round")?,
-        rounds: r.u8("rounds")?,
-        time_left_s: r.u16_be("time left")?,
-    })
+impl InfoDetails {
+    fn read(&mut self, r: &mut Reader<'_, '_>) -> Result<(), Error> {
+        self.server_type = Some(r.u8("server type")?);
+        self.system = Some(r.u8("system")?);
+        self.has_password = Some(r.u8("password")? != 0);
+        self.has_anti_cheat = Some(r.u8("anti-cheat")? != 0);
+        self.fps = Some(r.u8("frames per second")?);
+        self.round = Some(r.u8("round")?);
+        self.rounds = Some(r.u8("rounds")?);
+        self.time_left_s = Some(r.u16_be("time left")?);
+        Ok(())
+    }
 }
 
 fn read_players<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Player<'a>>, Error> {

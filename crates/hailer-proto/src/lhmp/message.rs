@@ -1,6 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/lhmp.md#2 and #3).
 
-use super::deviation::{CUT_PLAYERS, TRAILING_BYTES};
+use super::deviation::{CUT_PLAYERS, SHORT_DETAILS, TRAILING_BYTES};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader};
 use alloc::vec::Vec;
@@ -69,18 +69,29 @@ impl<'a> Details<'a> {
     pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
         r.constant(Kind::Details.magic(), "magic")?;
-        let details = Self {
+        let mut details = Self {
             version: r.text_to_nul("protocol")?,
             has_password: password(&mut r)?,
             online: r.u16_le("players")?,
             max: r.u16_le("max players")?,
             name: r.counted_text("name")?,
-            mode: r.counted_text("mode")?,
-            website: r.counted_text("website")?,
-            map: r.counted_text("map")?,
+            ..Self::default()
         };
-        r.trailing(&TRAILING_BYTES);
+        let at = r.at();
+        if details.read_further(&mut r).is_err() {
+            r.notes().deviation(&SHORT_DETAILS, at);
+        } else {
+            r.trailing(&TRAILING_BYTES);
+        }
         Ok(details)
+    }
+
+    /// Reads what follows the name.
+    fn read_further(&mut self, r: &mut Reader<'a, '_>) -> Result<(), Error> {
+        self.mode = r.counted_text("mode")?;
+        self.website = r.counted_text("website")?;
+        self.map = r.counted_text("map")?;
+        Ok(())
     }
 }
 
@@ -98,7 +109,11 @@ fn password(r: &mut Reader<'_, '_>) -> Result<bool, Error> {
 pub fn read_players<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Vec<(u16, &'a [u8])>, Error> {
     let mut r = Reader::new(bytes, notes);
     r.constant(Kind::Players.magic(), "magic")?;
-    let count = usize::from(r.u16_le("players")?);
+    // The list ends before its count, or after it, or within an entry.
+    let count = match r.u16_le("players") {
+        Ok(count) => count.into(),
+        Err(_) => usize::MAX,
+    };
     let mut players = Vec::new();
     while r.remaining() > 0 {
         let at = r.at();

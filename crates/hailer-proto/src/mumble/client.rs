@@ -69,7 +69,8 @@ impl MumbleExchange {
     }
 
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
-        if !Reply::is_reply(bytes) {
+        // The tag tells a reply that is cut or extended from other datagrams.
+        if !Reply::is_reply(bytes) && !Reply::has_tag(bytes, &self.tag) {
             return Step::Wait;
         }
         let mut notes = Notes::default();

@@ -480,13 +480,17 @@ fn describe_v1(reply: &v1::Reply<'_>, status: &mut Status) {
     status.version = filled(info.version);
     status.players.online = Some(info.online.into());
     status.players.max = Some(info.max.into());
-    status.address = u16::try_from(reply.port).ok().map(|port| Address {
+    // A reply that is cut has no port, or none of the numbers after it.
+    let port = u16::try_from(reply.port).ok().filter(|port| *port != 0);
+    status.address = port.map(|port| Address {
         host: None,
         port: Some(port),
     });
     let mut add = |key, value| status.extra.push(Extra { key, value });
     if reply.layout == v1::Layout::OneQuery {
-        add("protocol-version", Value::Int(info.protocol_version.into()));
+        if info.protocol_version != 0 {
+            add("protocol-version", Value::Int(info.protocol_version.into()));
+        }
         if let Some(hash) = filled(info.protocol_hash) {
             add("protocol-hash", Value::Str(hash));
         }

@@ -21,6 +21,7 @@ deviations! {
     COUNT_NOT_TOTAL "count-not-total" "the pages hold more or fewer players than the last of them counts";
     ONLY_V1 "only-v1" "the server answers version 1 only";
     NO_CAPABILITIES "no-capabilities" "a reply of version 1 ends before its capabilities, as in OneQuery 1.x";
+    CUT_V1 "cut-v1" "a reply of version 1 ends after its counts; whole fields and entries are kept";
     NO_SERVER_IDS "no-server-ids" "a reply of version 1 has HyQuery's lists without servers, as in HyQuery 1.0";
     HYQUERY_LAYOUT "hyquery-layout" "a reply of version 1 has HyQuery's layout, with a port of four bytes";
 }

@@ -7,7 +7,7 @@
 use super::deviation::*;
 use super::message::{ServerInfo, natural, string, uuid, write_string};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, Writer};
+use crate::wire::{Error, ErrorKind, Notes, Reader, Writer};
 use alloc::vec::Vec;
 
 /// First eight bytes of a request.
@@ -151,24 +151,18 @@ pub fn read_reply<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, E
         has_v2: None,
         is_network: false,
     };
-    match layout {
-        Layout::OneQuery => reply.read_onequery(&mut r)?,
-        Layout::HyQuery => {
-            let at = r.at();
-            r.notes().deviation(&HYQUERY_LAYOUT, at);
-            reply.port = r.u32_le("port")?;
-            reply.info.version = string(&mut r, "game version")?;
-            if is_full {
-                let at = r.at();
-                let has_servers = !is_first_hyquery(bytes, at);
-                if !has_servers {
-                    r.notes().deviation(&NO_SERVER_IDS, at);
-                }
-                reply.read_hyquery_lists(&mut r, has_servers)?;
-            }
+    let result = match layout {
+        Layout::OneQuery => reply.read_onequery(&mut r),
+        Layout::HyQuery => reply.read_hyquery(&mut r),
+    };
+    match result {
+        Ok(()) => r.trailing(&TRAILING_BYTES),
+        Err(error) if matches!(error.kind, ErrorKind::Short { .. }) => {
+            r.notes().ungroup();
+            r.notes().deviation(&CUT_V1, bytes.len());
         }
+        Err(error) => return Err(error),
     }
-    r.trailing(&TRAILING_BYTES);
     Ok(reply)
 }
 
@@ -180,14 +174,14 @@ impl<'a> Reply<'a> {
         self.info.protocol_version = r.i32_le("protocol version")?;
         self.info.protocol_hash = string(r, "protocol hash")?;
         if self.is_full {
-            self.players = list(r, "player", |r| {
+            list(r, "player", &mut self.players, |r| {
                 Ok(Player {
                     name: string(r, "name")?,
                     uuid: uuid(r)?,
                     server: b"",
                 })
             })?;
-            self.plugins = list(r, "plugin", |r| {
+            list(r, "plugin", &mut self.plugins, |r| {
                 Ok(Plugin {
                     id: string(r, "id")?,
                     version: Some(string(r, "version")?),
@@ -207,14 +201,24 @@ impl<'a> Reply<'a> {
         Ok(())
     }
 
-    /// Parses HyQuery's lists. In version 1.0, players have no server and there is no list of
-    /// servers.
-    fn read_hyquery_lists(
-        &mut self,
-        r: &mut Reader<'a, '_>,
-        has_servers: bool,
-    ) -> Result<(), Error> {
-        self.players = list(r, "player", |r| {
+    /// Parses the fields that HyQuery has instead. In version 1.0, players have no server and there
+    /// is no list of servers.
+    fn read_hyquery(&mut self, r: &mut Reader<'a, '_>) -> Result<(), Error> {
+        let at = r.at();
+        r.notes().deviation(&HYQUERY_LAYOUT, at);
+        self.port = r.u32_le("port")?;
+        self.info.version = string(r, "game version")?;
+        if !self.is_full {
+            return Ok(());
+        }
+        let at = r.at();
+        let has_servers = !is_first_hyquery(r.whole(), at);
+        if !has_servers {
+            r.notes().deviation(&NO_SERVER_IDS, at);
+        }
+        // Lists that are cut have no known layout, so they are kept only if they are complete.
+        let (mut players, mut plugins, mut servers) = (Vec::new(), Vec::new(), Vec::new());
+        list(r, "player", &mut players, |r| {
             let name = string(r, "name")?;
             let uuid = uuid(r)?;
             let server = if has_servers {
@@ -224,15 +228,16 @@ impl<'a> Reply<'a> {
             };
             Ok(Player { name, uuid, server })
         })?;
-        self.plugins = list(r, "plugin", |r| {
+        list(r, "plugin", &mut plugins, |r| {
             Ok(Plugin {
                 id: string(r, "id")?,
                 ..Plugin::default()
             })
         })?;
         if has_servers {
-            self.servers = list(r, "server", read_server)?;
+            list(r, "server", &mut servers, read_server)?;
         }
+        (self.players, self.plugins, self.servers) = (players, plugins, servers);
         Ok(())
     }
 }
@@ -278,19 +283,20 @@ fn skip_first_lists(r: &mut Reader<'_, '_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Parses a count and its entries. A count that is too large ends at the first missing entry.
+/// Parses a count and appends its entries. A count that is too large ends at the first missing
+/// entry.
 fn list<'a, 'n, T>(
     r: &mut Reader<'a, 'n>,
     name: &'static str,
+    entries: &mut Vec<T>,
     mut entry: impl FnMut(&mut Reader<'a, 'n>) -> Result<T, Error>,
-) -> Result<Vec<T>, Error> {
-    let mut entries = Vec::new();
+) -> Result<(), Error> {
     for index in 0..natural(r, "count")? {
         r.notes().group(name, index as usize);
         entries.push(entry(r)?);
     }
     r.notes().ungroup();
-    Ok(entries)
+    Ok(())
 }
 
 /// Appends a basic reply in OneQuery's layout.
@@ -342,7 +348,6 @@ pub(super) fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::ErrorKind;
     use alloc::string::{String, ToString};
     use alloc::vec;
 
@@ -426,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_anywhere_is_an_error_or_an_older_reply() {
+    fn cut_after_the_counts_is_a_deviation() {
         for whole in [
             onequery(false),
             onequery(true),
@@ -435,11 +440,10 @@ mod tests {
             hyquery(true, true),
         ] {
             for length in 0..whole.len() {
-                assert!(
-                    read(&whole[..length]).0.is_err(),
-                    "{length} of {}",
-                    whole.len()
-                );
+                let (result, deviations, _) = read(&whole[..length]);
+                let has_counts = length >= start(true).len();
+                assert_eq!(result.is_ok(), has_counts, "{length} of {}", whole.len());
+                assert_eq!(deviations.contains(&"cut-v1"), has_counts);
             }
         }
         for whole in [
@@ -452,23 +456,18 @@ mod tests {
             assert!(layout.is_ok());
             assert_eq!(deviations.last(), Some(&"trailing-bytes"));
         }
-        let error = read(&[&onequery(false)[..], &[1, 0]].concat())
-            .0
-            .unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "version 2 at offset 40: ends 1 byte too early"
-        );
+        let (layout, deviations, _) = read(&[&onequery(false)[..], &[1, 0]].concat());
+        assert_eq!((layout, deviations), (Ok(Layout::OneQuery), vec!["cut-v1"]));
     }
 
     #[test]
     fn a_hostile_count_ends_with_the_datagram() {
         let mut reply = onequery(true);
         reply[38..42].copy_from_slice(&[0xFF, 0xFF, 0xFF, 0x7F]);
-        assert!(matches!(
-            read(&reply).0.unwrap_err().kind,
-            ErrorKind::Short { .. }
-        ));
+        let mut notes = Notes::default();
+        let read_of = read_reply(&reply, &mut notes).unwrap();
+        assert_eq!((read_of.players.len(), read_of.plugins.len()), (1, 0));
+        assert!(notes.met().any(|met| met == &CUT_V1));
         reply[41] = 0xFF;
         assert_eq!(
             read(&reply).0.unwrap_err().to_string(),
