@@ -150,7 +150,7 @@ fn read_players<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Player<'a>>, Error> {
             Ok(player) => players.push(player),
             Err(_) => {
                 r.notes().deviation(&CUT_PLAYERS, at);
-                r.take(r.remaining(), "cut entry")?;
+                r.skip_rest();
                 break;
             }
         }

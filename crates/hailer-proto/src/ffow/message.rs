@@ -185,7 +185,7 @@ fn read_info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         let at = r.at();
         r.notes().deviation(&SHORT_INFO, at);
         // Half of the last field.
-        r.take(r.remaining(), "cut field")?;
+        r.skip_rest();
     }
     Ok(info)
 }
@@ -213,7 +213,7 @@ fn read_players<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Player<'a>>, Error> {
         match read_player(r) {
             Ok(player) => players.push(player),
             Err(_) => {
-                cut_list(r, at)?;
+                cut_list(r, at);
                 break;
             }
         }
@@ -223,11 +223,9 @@ fn read_players<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Player<'a>>, Error> {
 }
 
 /// Takes the rest of a list whose entry at this offset is cut.
-fn cut_list(r: &mut Reader<'_, '_>, at: usize) -> Result<(), Error> {
+fn cut_list(r: &mut Reader<'_, '_>, at: usize) {
     r.notes().deviation(&CUT_LIST, at);
-    let length = r.remaining();
-    r.take(length, "cut entry")?;
-    Ok(())
+    r.skip_rest();
 }
 
 fn read_player<'a>(r: &mut Reader<'a, '_>) -> Result<Player<'a>, Error> {
@@ -251,7 +249,7 @@ fn read_rules<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Pair<'a>>, Error> {
         match (r.text_to_nul("name"), r.text_to_nul("value")) {
             (Ok(name), Ok(value)) => rules.push((name, value)),
             _ => {
-                cut_list(r, at)?;
+                cut_list(r, at);
                 break;
             }
         }

@@ -7,5 +7,7 @@ deviations! {
     SILENT_PLAYERS "silent-players" "a request for the list of players gets no reply";
     NO_DETAILS "no-details" "a request for details of players gets no reply, and one for names and scores does";
     SILENT_LINKS "silent-links" "a request for links gets no reply from a server of open.mp";
+    SHORT_INFO "short-info" "the information ends after the name; missing texts are left out";
+    CUT_LIST "cut-list" "a list of rules, players or links ends early; whole entries are kept";
     TRAILING_BYTES "trailing-bytes" "bytes follow the end of the reply";
 }

@@ -1,9 +1,9 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/samp.md#2 and #3).
 
-use super::deviation::TRAILING_BYTES;
+use super::deviation::{CUT_LIST, SHORT_INFO, TRAILING_BYTES};
 use crate::codepage::decode;
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader};
+use crate::wire::{Deviation, Error, Notes, Reader};
 use alloc::{format, vec::Vec};
 
 /// Length of a request in bytes, and of what precedes the body of a reply.
@@ -253,15 +253,16 @@ impl<'a> Reply<'a> {
         let (address, kind) = header(&mut r)?;
         let body = match kind {
             Kind::Info => Body::Info(info(&mut r, game)?),
-            Kind::Rules => Body::Rules(rules(&mut r)?),
-            Kind::Players => Body::Players(players(&mut r, game, false)?),
-            Kind::Details => Body::Players(players(&mut r, game, true)?),
-            Kind::Links => Body::Links([
-                long_text(&mut r, "Discord link")?,
-                long_text(&mut r, "light banner")?,
-                long_text(&mut r, "dark banner")?,
-                long_text(&mut r, "logo")?,
-            ]),
+            Kind::Rules => Body::Rules(list(&mut r, "rules", MAX_RULES, |r| {
+                Ok((text(r, "key")?, text(r, "value")?))
+            })),
+            Kind::Players => Body::Players(list(&mut r, "players", MAX_PLAYERS, |r| {
+                player(r, game == Game::SanAndreas, false)
+            })),
+            Kind::Details => Body::Players(list(&mut r, "players", MAX_PLAYERS, |r| {
+                player(r, true, true)
+            })),
+            Kind::Links => Body::Links(links(&mut r)),
             Kind::Ping => Body::Ping(r.raw(PING, "ping")?),
             Kind::Console => {
                 let at = r.at();
@@ -307,72 +308,95 @@ fn info<'a>(r: &mut Reader<'a, '_>, game: Game) -> Result<Info<'a>, Error> {
             Some(text)
         }
     };
-    Ok(Info {
+    let mut info = Info {
         version,
         password: r.u8("password")?,
         players: r.u16_le("players")?,
         max: r.u16_le("max players")?,
         name: long_text(r, "name")?,
-        mode: long_text(r, "game mode")?,
-        language: long_text(r, "language")?,
-    })
+        ..Info::default()
+    };
+    let at = r.at();
+    for (field, value) in [
+        ("game mode", &mut info.mode),
+        ("language", &mut info.language),
+    ] {
+        match long_text(r, field) {
+            Ok(text) => *value = text,
+            Err(_) => {
+                cut(r, &SHORT_INFO, at);
+                break;
+            }
+        }
+    }
+    Ok(info)
+}
+
+/// Takes the rest of a reply that is cut.
+fn cut(r: &mut Reader<'_, '_>, deviation: &'static Deviation, at: usize) {
+    r.notes().deviation(deviation, at);
+    r.skip_rest();
 }
 
 /// Keys and values.
 pub type Rules<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-fn rules<'a>(r: &mut Reader<'a, '_>) -> Result<Rules<'a>, Error> {
-    let count = count(r, MAX_RULES)?;
-    let mut rules = Vec::new();
-    for index in 0..count {
-        r.notes().group("rules", index);
-        rules.push((text(r, "key")?, text(r, "value")?));
-    }
-    r.notes().ungroup();
-    Ok(rules)
-}
-
-fn players<'a>(
-    r: &mut Reader<'a, '_>,
-    game: Game,
-    has_details: bool,
-) -> Result<Vec<Player<'a>>, Error> {
-    let count = count(r, MAX_PLAYERS)?;
-    let mut players = Vec::new();
-    for index in 0..count {
-        r.notes().group("players", index);
-        let id = if has_details { Some(r.u8("id")?) } else { None };
-        let name = text(r, "name")?;
-        let has_score = has_details || game == Game::SanAndreas;
-        let score = if has_score {
-            Some(r.i32_le("score")?)
-        } else {
-            None
-        };
-        let ping = if has_details {
-            Some(r.u32_le("ping")?)
-        } else {
-            None
-        };
-        players.push(Player {
-            id,
-            name,
-            score,
-            ping,
-        });
-    }
-    r.notes().ungroup();
-    Ok(players)
-}
-
-fn count(r: &mut Reader<'_, '_>, limit: usize) -> Result<usize, Error> {
+/// Reads a count and its entries, at most `limit`. Entries after a cut one are left out.
+fn list<'a, 'n, T>(
+    r: &mut Reader<'a, 'n>,
+    name: &'static str,
+    limit: usize,
+    mut entry: impl FnMut(&mut Reader<'a, 'n>) -> Result<T, Error>,
+) -> Vec<T> {
     let at = r.at();
-    let count = usize::from(r.u16_le("count")?);
-    if count > limit {
-        Err(Error::limit("count", at, limit))
-    } else {
-        Ok(count)
+    let mut entries = Vec::new();
+    let Ok(count) = r.u16_le("count") else {
+        cut(r, &CUT_LIST, at);
+        return entries;
+    };
+    for index in 0..usize::from(count) {
+        r.notes().group(name, index);
+        let at = r.at();
+        match entry(r) {
+            Ok(entry) if index < limit => entries.push(entry),
+            _ => {
+                cut(r, &CUT_LIST, at);
+                break;
+            }
+        }
     }
+    r.notes().ungroup();
+    entries
+}
+
+fn player<'a>(
+    r: &mut Reader<'a, '_>,
+    has_score: bool,
+    has_details: bool,
+) -> Result<Player<'a>, Error> {
+    let mut player = Player::default();
+    if has_details {
+        player.id = Some(r.u8("id")?);
+    }
+    player.name = text(r, "name")?;
+    if has_score {
+        player.score = Some(r.i32_le("score")?);
+    }
+    if has_details {
+        player.ping = Some(r.u32_le("ping")?);
+    }
+    Ok(player)
+}
+
+fn links<'a>(r: &mut Reader<'a, '_>) -> [&'a [u8]; 4] {
+    let fields = ["Discord link", "light banner", "dark banner", "logo"];
+    fields.map(|field| {
+        let at = r.at();
+        long_text(r, field).unwrap_or_else(|_| {
+            cut(r, &CUT_LIST, at);
+            &[]
+        })
+    })
 }
 
 /// Reads a text with a length of one byte.
@@ -473,13 +497,23 @@ mod tests {
             "kind at offset 10: expected i, r, c, d, o, p or x"
         );
         assert!(read(b"i\0\0\0\0\0\xFF\xFF\xFF\x7F").starts_with("name at offset 20: ends "));
-        assert_eq!(
-            read(b"r\xFF\xFF"),
-            "count at offset 11: more than 512, the most accepted"
-        );
-        assert_eq!(
-            read(b"c\x01\0\x02Al\0"),
-            "score at offset 16: ends 3 bytes too early"
-        );
+    }
+
+    #[test]
+    fn lists_end_at_a_cut_entry_or_at_the_limit() {
+        let entries = |entries: usize| {
+            let mut bytes = b"SAMP\xC0\0\x02\x07\x61\x1Er\xFF\xFF".to_vec();
+            bytes.extend([1, b'k', 1, b'v'].repeat(entries));
+            let mut notes = Notes::default();
+            let reply = Reply::read(&bytes, &mut notes).unwrap();
+            assert_eq!(notes.met().collect::<Vec<_>>(), [&CUT_LIST]);
+            match reply.body {
+                Body::Rules(rules) => rules.len(),
+                _ => 0,
+            }
+        };
+        assert_eq!(entries(0), 0);
+        assert_eq!(entries(3), 3);
+        assert_eq!(entries(MAX_RULES + 9), MAX_RULES);
     }
 }

@@ -335,6 +335,11 @@ impl<'a, 'n> Reader<'a, 'n> {
         }
     }
 
+    /// Takes all remaining bytes without a note.
+    pub fn skip_rest(&mut self) {
+        self.at = self.bytes.len();
+    }
+
     /// Returns the notes of this reader.
     pub fn notes(&mut self) -> &mut Notes {
         self.notes
