@@ -11,7 +11,7 @@
 
 use crate::codepage::utf8_or_western;
 use crate::model::{Player, Rule, Text, is_control};
-use crate::wire::{Deviation, Error, Notes, Utf8, cut, decimal, first_of, whole_number};
+use crate::wire::{Deviation, Error, Notes, Utf8, cut, first_of, whole_number};
 use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
@@ -215,7 +215,7 @@ impl<'a> Infostring<'a> {
 
     /// Returns the value of a key as a number, without taking it.
     pub fn number(&self, key: &str) -> Option<i64> {
-        number(self.find(key)?)
+        whole_number(self.find(key)?)
     }
 
     /// Takes the first of these keys that has a value of any length, so that it is no rule.
@@ -235,7 +235,7 @@ impl<'a> Infostring<'a> {
 
     /// Takes the first of these keys whose value is a number.
     pub fn take_number(&mut self, keys: &[&str]) -> Option<i64> {
-        number(self.take_if(keys, |value| number(value).is_some())?)
+        whole_number(self.take_if(keys, |value| whole_number(value).is_some())?)
     }
 
     fn take_if(&mut self, keys: &[&str], accepts: impl Fn(&[u8]) -> bool) -> Option<&'a [u8]> {
@@ -282,12 +282,6 @@ fn bucket(key: &[u8]) -> usize {
 /// Decodes a text: UTF-8 if it is valid, else Windows-1252.
 pub fn decode(bytes: &[u8]) -> CompactString {
     CompactString::new(utf8_or_western(bytes).0)
-}
-
-/// Parses a whole decimal number with an optional sign. Spaces around it and a fraction of zeros do
-/// not matter.
-pub fn number(bytes: &[u8]) -> Option<i64> {
-    decimal(bytes).or_else(|| whole_number(bytes))
 }
 
 /// Returns the places of the values of all keys but the last, for servers that do not escape
@@ -354,7 +348,7 @@ pub struct Word<'a> {
 impl Word<'_> {
     /// Returns the word as a number.
     pub fn number(self) -> Option<i64> {
-        number(self.bytes)
+        whole_number(self.bytes)
     }
 
     /// Notes the word as a field.

@@ -2,11 +2,11 @@
 
 use super::deviation::*;
 use super::message::{CHALLENGE, Game, Player as Entry, Reply, Request};
-use crate::infostring::{decode, number};
+use crate::infostring::decode;
 use crate::model::{Carets, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth};
 use crate::single_datagram::Single;
-use crate::wire::{Error, Notes};
+use crate::wire::{Error, Notes, whole_number};
 use alloc::{format, vec::Vec};
 use compact_str::CompactString;
 
@@ -123,7 +123,7 @@ fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Status {
         ..Status::default()
     };
     for key in MAX.iter().chain(&["clients", "listed"]) {
-        let value = reply.value(key).and_then(number);
+        let value = reply.value(key).and_then(whole_number);
         taken.extend(value.map(|_| *key));
         if *key == "si_maxPlayers" {
             status.players.max = value;
@@ -144,12 +144,12 @@ fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Status {
     status.extra = extras(reply);
 
     let Some(entries) = &reply.players else {
-        status.players.online = reply.value("clients").and_then(number);
+        status.players.online = reply.value("clients").and_then(whole_number);
         return status;
     };
     let count = entries.len() as i64;
-    let clients = reply.value("clients").and_then(number);
-    let listed = reply.value("listed").and_then(number);
+    let clients = reply.value("clients").and_then(whole_number);
+    let listed = reply.value("listed").and_then(whole_number);
     let online = clients.unwrap_or(count).max(count);
     if listed.or(clients).is_some_and(|expected| count < expected) {
         notes.deviation(&MISSING_PLAYERS, 0);

@@ -1,5 +1,6 @@
 //! The client: one request for the keys, then one for the tables (spec/gamespy2.md#4).
 
+use super::deviation::UNREADABLE_TABLES;
 use super::message::{self, Sections};
 use crate::gamespy::Reply;
 use crate::gamespy::qr2::SessionId;
@@ -86,8 +87,7 @@ impl GameSpy2Exchange {
         }
     }
 
-    /// Returns the status of the keys and, if there are any, the tables. Tables that cannot be read
-    /// are requested again.
+    /// Returns the status of the keys and, if there are any, the tables.
     fn finish(&mut self, lists: Option<&[u8]>) -> Step {
         let Some(info) = &mut self.info else {
             return Step::Wait;
@@ -95,9 +95,9 @@ impl GameSpy2Exchange {
         let mut notes = info.notes.clone();
         let mut reply = Reply::default();
         if let Some(lists) = lists
-            && let Err(error) = message::parse_reply(lists, Sections::LISTS, &mut reply, &mut notes)
+            && message::parse_reply(lists, Sections::LISTS, &mut reply, &mut notes).is_err()
         {
-            return Step::Bad(error.into());
+            notes.deviation(&UNREADABLE_TABLES, 0);
         }
         let mut status = core::mem::take(&mut info.status);
         if self.depth != Depth::Ping {

@@ -10,6 +10,7 @@ pub mod own {
     deviations! {
         COUNT_MISSING "count-missing" "a table without its row count";
         MISSING_TABLE "missing-table" "the reply has no table of players or teams";
+        UNREADABLE_TABLES "unreadable-tables" "the tables of players and teams cannot be read to their end; rows before it are kept";
         TRAILING_BYTES "trailing-bytes" "bytes follow the end of the message";
     }
 }
@@ -21,6 +22,7 @@ pub static ALL: &[&Deviation] = &[
     &COUNT_MISSING,
     &TRUNCATED_REPLY,
     &MISSING_TABLE,
+    &UNREADABLE_TABLES,
     &TRAILING_BYTES,
     &DUPLICATE_KEY,
     &ODD_NUMBER,

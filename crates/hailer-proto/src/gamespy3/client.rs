@@ -29,6 +29,8 @@ pub struct GameSpy3Exchange {
     /// Queries that timed out.
     silent_queries: u8,
     parts: [Option<Vec<u8>>; MAX_PARTS],
+    /// Whether the parts are those of a split reply.
+    is_split: bool,
     /// Number of the last part.
     last: Option<usize>,
     notes: Notes,
@@ -51,6 +53,7 @@ impl GameSpy3Exchange {
             silent_handshakes: 0,
             silent_queries: 0,
             parts: Default::default(),
+            is_split: false,
             last: None,
             notes: Notes::default(),
         }
@@ -120,12 +123,9 @@ impl GameSpy3Exchange {
             Err(error) if matches!(error.kind, ErrorKind::Limit { .. }) => return Step::Wait,
             Err(error) => return Step::Bad(error.into()),
         };
-        let is_split = |part: &Vec<u8>| !matches!(message::parse_part(part), Ok(Part::Unsplit));
-        if part == Part::Unsplit && self.parts.iter().flatten().any(is_split) {
-            return Step::Wait;
-        }
         let (number, is_last) = match part {
             Part::Split(number, is_last) => (usize::from(number), is_last),
+            Part::Unsplit if self.is_split => return Step::Wait,
             Part::Unsplit => (0, true),
         };
         // Just Cause 2 Multiplayer never marks its only part as the last one.
@@ -143,6 +143,7 @@ impl GameSpy3Exchange {
         }
         // A part of a repeated query replaces the earlier one, so that all parts belong to one reply.
         *place = Some(bytes.into());
+        self.is_split = part != Part::Unsplit;
         if is_last {
             self.last = Some(number);
             self.parts

@@ -238,10 +238,12 @@ impl<'a> Parser<'a> {
             }
             Part::Split(_, is_last) => {
                 let trailer = self.split.part(&mut r, is_last)?;
-                if trailer == Trailer::Other && self.split.has_tables() {
-                    r.trailing(&TRAILING_BYTES);
-                } else if trailer == Trailer::Other {
-                    self.jc2 = Some(jc2_players(&mut r)?);
+                // A single byte is no list.
+                let is_list = !self.split.has_tables() && r.remaining() > 1;
+                match trailer {
+                    Trailer::Other if is_list => self.jc2 = Some(jc2_players(&mut r)?),
+                    Trailer::Other => r.trailing(&TRAILING_BYTES),
+                    Trailer::Nothing => {}
                 }
             }
         }

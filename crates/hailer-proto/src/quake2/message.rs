@@ -1,11 +1,9 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/quake2.md#2 to #4).
 
 use super::deviation::*;
-use crate::infostring::{
-    Infostring, MAX_LINES, PairDeviations, Word, decode, number, pieces, words,
-};
+use crate::infostring::{Infostring, MAX_LINES, PairDeviations, Word, decode, pieces, words};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader};
+use crate::wire::{Error, Notes, Reader, whole_number};
 use alloc::{format, vec::Vec};
 
 /// Starts every message outside of a game session.
@@ -154,6 +152,8 @@ impl<'a> Reply<'a> {
 
     /// Parses the line of an info reply from its end, because the name can contain spaces.
     fn info(bytes: &'a [u8], at: usize, notes: &mut Notes) -> Result<Self, Error> {
+        // As in a status reply, a NUL may be last.
+        let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
         let line = match bytes.strip_suffix(b"\n") {
             Some(line) => line,
             None => {
@@ -180,8 +180,8 @@ impl<'a> Reply<'a> {
         let name_at = name.len() - name.trim_ascii_start().len();
         let count = before.get(count_at..);
         let max = line.get(slash + 1..);
-        let online = count.and_then(number);
-        let max_count = max.and_then(number);
+        let online = count.and_then(whole_number);
+        let max_count = max.and_then(whole_number);
         let (online, max_count) = online.zip(max_count).ok_or_else(error)?;
         let summary = Summary {
             name: name.trim_ascii(),

@@ -3,10 +3,9 @@
 use super::deviation::*;
 use super::message::{Client, Form, Info, MAX_CLIENTS, Reply, Request, Token};
 use super::message::{FLAG_PASSWORD, FLAG_TIME_SCORE};
-use crate::infostring::number;
 use crate::model::{Address, Extra, Player, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
-use crate::wire::{Deviation, Notes, filled};
+use crate::wire::{Deviation, Notes, filled, whole_number};
 use alloc::{boxed::Box, vec::Vec};
 
 /// Forms of the first requests. After the last one, the first one follows. The request for a token
@@ -438,7 +437,7 @@ fn expected(info: &Info<'_>) -> i64 {
 /// Parses a text of digits only.
 fn digits(text: &[u8]) -> Option<i64> {
     let is_digits = text.iter().all(u8::is_ascii_digit);
-    number(text).filter(|_| is_digits)
+    whole_number(text).filter(|_| is_digits)
 }
 
 /// Splits a name into text and true counts, ` [30/64]` at its end (spec/teeworlds.md#3.3).

@@ -1,9 +1,8 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/teeworlds.md#2 to #5).
 
 use super::deviation::{CUT_LIST, ODD_NUMBER};
-use crate::infostring;
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, by_content, first_nul};
+use crate::wire::{Error, Notes, Reader, by_content, first_nul, whole_number};
 use alloc::{format, string::ToString, vec::Vec};
 
 /// Starts most messages of 0.5 and 0.6.
@@ -580,7 +579,7 @@ fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Err
 /// Reads a number in decimal, as a text up to its NUL. Other text is a deviation.
 fn number(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Option<i64>, Error> {
     let at = r.at();
-    let number = infostring::number(text(r, field)?);
+    let number = whole_number(text(r, field)?);
     if number.is_none() {
         r.notes().deviation(&ODD_NUMBER, at);
     }

@@ -229,8 +229,12 @@ impl<'a> Reply<'a> {
         }
         match kind {
             Kind::Info => info(&mut r).map(Self::Info),
-            Kind::Rules | Kind::Both => rules(&mut r).map(Self::Rules),
-            Kind::Players => players(&mut r).map(Self::Players),
+            Kind::Rules | Kind::Both => {
+                list(&mut r, ("rules", "rule"), MAX_RULES, rule).map(Self::Rules)
+            }
+            Kind::Players => {
+                list(&mut r, ("players", "player"), MAX_PLAYERS, player).map(Self::Players)
+            }
         }
     }
 }
@@ -277,32 +281,43 @@ fn has_more(r: &mut Reader<'_, '_>) -> bool {
     r.remaining() > 0
 }
 
-fn rules<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<(WireText<'a>, WireText<'a>)>, Error> {
-    let mut rules = Vec::new();
+/// Reads entries up to the end. The first one must be whole.
+fn list<'a, 'n, T>(
+    r: &mut Reader<'a, 'n>,
+    (name, field): (&'static str, &'static str),
+    max: usize,
+    mut entry: impl FnMut(&mut Reader<'a, 'n>) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let mut entries = Vec::new();
     while r.remaining() > 0 {
-        limit("rule", rules.len(), MAX_RULES, r.at())?;
-        r.notes().group("rules", rules.len());
-        rules.push((text(r, "key")?, text(r, "value")?));
+        let at = r.at();
+        limit(field, entries.len(), max, at)?;
+        r.notes().group(name, entries.len());
+        match entry(r) {
+            Ok(entry) => entries.push(entry),
+            Err(error) if entries.is_empty() => return Err(error),
+            Err(_) => {
+                r.notes().deviation(&CUT_LIST, at);
+                break;
+            }
+        }
     }
     r.notes().ungroup();
-    Ok(rules)
+    Ok(entries)
 }
 
-fn players<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Player<'a>>, Error> {
-    let mut players = Vec::new();
-    while r.remaining() > 0 {
-        limit("player", players.len(), MAX_PLAYERS, r.at())?;
-        r.notes().group("players", players.len());
-        players.push(Player {
-            id: r.u32_le("id")?,
-            name: text(r, "name")?,
-            ping: r.u32_le("ping")?,
-            score: r.i32_le("score")?,
-            statistics: r.u32_le("statistics id")?,
-        });
-    }
-    r.notes().ungroup();
-    Ok(players)
+fn rule<'a>(r: &mut Reader<'a, '_>) -> Result<(WireText<'a>, WireText<'a>), Error> {
+    Ok((text(r, "key")?, text(r, "value")?))
+}
+
+fn player<'a>(r: &mut Reader<'a, '_>) -> Result<Player<'a>, Error> {
+    Ok(Player {
+        id: r.u32_le("id")?,
+        name: text(r, "name")?,
+        ping: r.u32_le("ping")?,
+        score: r.i32_le("score")?,
+        statistics: r.u32_le("statistics id")?,
+    })
 }
 
 fn limit(field: &'static str, count: usize, limit: usize, at: usize) -> Result<(), Error> {

@@ -61,8 +61,12 @@ pub fn decimal(bytes: &[u8]) -> Option<i64> {
 /// Parses a whole number in the forms that servers use: with spaces around it, or with a fraction
 /// of zeros, such as ` 50` or `16.00`.
 pub(crate) fn whole_number(bytes: &[u8]) -> Option<i64> {
-    let text = bytes.trim_ascii();
-    decimal(text).or_else(|| {
+    // Most numbers are plain.
+    decimal(bytes).or_else(|| {
+        let text = bytes.trim_ascii();
+        if text.len() < bytes.len() {
+            return whole_number(text);
+        }
         let point = text.iter().position(|byte| *byte == b'.')?;
         let (whole, fraction) = text.split_at_checked(point)?;
         let zeros = fraction.get(1..).filter(|zeros| !zeros.is_empty())?;
