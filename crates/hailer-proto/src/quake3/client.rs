@@ -36,8 +36,6 @@ pub struct Quake3Exchange {
     sent: u8,
     /// Whether the server is probably one of Medal of Honor.
     is_medal: bool,
-    /// Whether the last request was one for it.
-    is_directed: bool,
     /// The status, while the info is requested.
     status: Option<Box<Status>>,
 }
@@ -62,28 +60,34 @@ impl Quake3Exchange {
             silent: 0,
             sent: 0,
             is_medal: MEDAL_PORTS.contains(&ask.port),
-            is_directed: false,
             status: None,
         }
     }
 
     fn send(&mut self, out: &mut Vec<u8>) -> Step {
-        let is_last_turn = self.sent % TURNS == TURNS - 1;
         self.sent = self.sent.wrapping_add(1);
-        // One request in a turn is for the other games, before there is a reply.
-        let is_other = is_last_turn && self.status.is_none();
         let kind = match self.depth {
-            Depth::Full if is_other => Kind::Status,
+            Depth::Full if self.is_for_others() => Kind::Status,
             _ => self.kind,
         };
-        self.is_directed = self.is_medal != is_other;
         Request {
             kind,
             challenge: &self.challenge,
-            is_directed: self.is_directed,
+            is_directed: self.is_directed(),
         }
         .write(out);
         Step::Send
+    }
+
+    /// Returns whether the last request was for the other games: one in a turn, before there is a
+    /// reply.
+    fn is_for_others(&self) -> bool {
+        self.status.is_none() && self.sent.is_multiple_of(TURNS)
+    }
+
+    /// Returns whether the last request was one for Medal of Honor.
+    fn is_directed(&self) -> bool {
+        self.is_medal != self.is_for_others()
     }
 
     fn timeout(&mut self, out: &mut Vec<u8>) -> Step {
@@ -129,7 +133,6 @@ impl Quake3Exchange {
             Some(_) => return Step::Wait,
             None => notes.deviation(&NO_CHALLENGE, bytes.len()),
         }
-        self.is_medal = reply.is_directed || self.is_directed;
         if self.depth == Depth::Ping {
             return Step::Done(Box::new(Status {
                 deviations: notes.met().collect(),
@@ -172,6 +175,7 @@ impl Quake3Exchange {
         if expected.is_some_and(|expected| listed < expected) {
             notes.deviation(&MISSING_PLAYERS, 0);
         }
+        self.is_medal = reply.is_directed || self.is_directed();
         let mut status = status(reply, self.has_players);
         status.deviations = notes.met().collect();
         if has_count {

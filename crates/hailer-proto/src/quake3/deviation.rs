@@ -11,7 +11,7 @@ deviations! {
     NO_LINE_FEED "no-line-feed" "the last line of a status reply has no line feed";
     EMPTY_LINE "empty-line" "a status reply has an empty line";
     VARIABLES_AFTER_PLAYERS "variables-after-players" "a second infostring follows the players";
-    ODD_PLAYER "odd-player" "a player line has no number or no name where they belong";
+    ODD_PLAYER "odd-player" "a player line has no number or no name where they belong, or no quote after the name";
     MISSING_PLAYERS "missing-players" "there are fewer player lines than the server counts";
     INFO_FOR_STATUS "info-for-status" "the server sends the info in reply to a request for the status";
     NO_COUNT "no-count" "an info reply has no number of players";

@@ -330,22 +330,16 @@ impl<'a> Line<'a> {
 
     /// Parses a line at offset `at`. Any line can be parsed.
     fn read(line: &'a [u8], at: usize, notes: &mut Notes) -> Self {
-        // The name is everything between the first and the last quote.
+        // The name is everything between the first and the last quote. A line that is cut lacks the
+        // last one.
         let first = line.iter().position(|byte| *byte == b'"');
         let last = line.iter().rposition(|byte| *byte == b'"');
-        let (Some(first), Some(last)) = (first, last.filter(|last| Some(*last) > first)) else {
+        let is_quoted = first.is_some();
+        let first = first.unwrap_or_else(|| numbers_end(line));
+        let last = last.filter(|last| *last > first).unwrap_or_else(|| {
             notes.deviation(&ODD_PLAYER, at);
-            let word = Word {
-                bytes: line,
-                at,
-                is_quoted: false,
-            };
-            word.note("name", notes);
-            return Self {
-                name: line,
-                ..Self::default()
-            };
-        };
+            line.len()
+        });
         let mut player = Self::default();
         let before = line.get(..first).unwrap_or_default();
         let has_score = words(before, at).nth(1).is_some();
@@ -383,10 +377,11 @@ impl<'a> Line<'a> {
         if player.ping.is_none() {
             notes.deviation(&ODD_PLAYER, at);
         }
+        let name_start = first + usize::from(is_quoted);
         let name = Word {
-            bytes: line.get(first + 1..last).unwrap_or_default(),
-            at: at + first + 1,
-            is_quoted: true,
+            bytes: line.get(name_start..last).unwrap_or_default(),
+            at: at + name_start,
+            is_quoted,
         };
         name.note("name", notes);
         player.name = name.bytes;
@@ -405,6 +400,15 @@ impl<'a> Line<'a> {
         }
         player
     }
+}
+
+/// Returns where a line without quotes has its name: after at most two numbers.
+fn numbers_end(line: &[u8]) -> usize {
+    let numbers = words(line, 0).take(2);
+    let numbers = numbers.take_while(|word| word.number().is_some());
+    let end = numbers.last().map_or(0, |word| word.at + word.bytes.len());
+    let rest = line.get(end..).unwrap_or_default();
+    line.len() - rest.trim_ascii_start().len()
 }
 
 /// Appends the start of a reply, up to the infostring.
@@ -559,13 +563,17 @@ mod tests {
         assert_eq!(line("\"Al\"").1, odd);
         let no_score = Line {
             score: None,
-            ..plain
+            ..plain.clone()
         };
         assert_eq!(line("50 \"Al\""), (no_score, Vec::new()));
-        assert_eq!(
-            (line("3 50 Al").0.name, line("3 50 \"Al").1),
-            (&b"3 50 Al"[..], odd.into())
-        );
+        // Without quotes, and cut within the name or before it.
+        for text in ["-3 50 Al", "-3 50 \"Al"] {
+            assert_eq!(line(text), (plain.clone(), odd.into()));
+        }
+        assert_eq!(line("Al Bo").0.name, b"Al Bo");
+        let (unnamed, met) = line("-3 50 ");
+        assert_eq!((unnamed.ping, unnamed.name), (Some(50), &b""[..]));
+        assert_eq!(met, odd);
     }
 
     #[test]
