@@ -1091,9 +1091,12 @@ mod tests {
             assert_eq!(status.players.roster, Roster::Partial);
             assert_eq!(status.rules.len(), 2);
         }
-        let status = lists(440, 3, &three, b"\x02\0a\x001\0b\x002");
+        let status = lists(440, 3, &three, b"\x02\0a\x001\0b");
         assert_eq!(met(&status), ["rules-truncated"]);
         assert_eq!(status.rules.len(), 1);
+        let status = lists(440, 3, &three, b"\x02\0a\x001\0b\x002");
+        assert_eq!(met(&status), ["rules-no-nul"]);
+        assert_eq!(status.rules[1].value, "2");
         let status = lists(
             440,
             2,

@@ -24,6 +24,7 @@ deviations! {
     PLAYERS_COUNT_LOW "players-count-low" "the player list is longer than its count, which wraps at 256";
     PLAYERS_HIDDEN "players-hidden" "the reply counts 255 players and lists none, or lists one pseudo player `Max Players`";
     SHIP_EXTRA "ship-extra" "deaths and money follow the player list of another game than The Ship";
+    RULES_NO_NUL "rules-no-nul" "the value of the last counted rule has no NUL at its end";
     RULES_TRUNCATED "rules-truncated" "the list of rules ends before the counted number of entries; whole entries are kept";
     RULES_COUNT_LOW "rules-count-low" "the list of rules is longer than its count, or the count is negative";
     BINARY_RULES "binary-rules" "rules hold one binary message in chunks, as in Arma 3 and DayZ";

@@ -706,6 +706,16 @@ fn read_rules<'a>(r: &mut Reader<'a, '_>) -> Result<Rules<'a>, Error> {
         };
         list.push((name, value));
     }
+    // The counted rules may lack the NUL of the last value.
+    let name_length = first_nul(r.rest()).filter(|_| list.len() + 1 == counted);
+    if let Some(length) = name_length {
+        r.notes().group("rule", list.len());
+        let name = text(r, length + 1, "name")?;
+        let at = r.at();
+        let value = r.raw(r.remaining(), "value without NUL")?;
+        list.push((name, value));
+        r.notes().deviation(&RULES_NO_NUL, at);
+    }
     r.notes().ungroup();
     let is_negative = count.cast_signed() < 0;
     if is_negative || list.len() > counted {

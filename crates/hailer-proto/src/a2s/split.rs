@@ -61,6 +61,7 @@ impl Layout {
     /// Returns the layout if the datagram is the first part of a message (spec/a2s.md#7.2).
     fn of_first(part: &[u8]) -> Option<Self> {
         let holds = |at: usize, bytes: &[u8]| part.get(at..).is_some_and(|p| p.starts_with(bytes));
+        let is_list = |at: usize| matches!(part.get(at), Some(b'D' | b'E'));
         let is_number_0 = part.get(9) == Some(&0);
         let is_gold = part.get(8).is_some_and(|byte| (1..16).contains(byte));
         if is_number_0 && id(part) & COMPRESSED != 0 && holds(18, BZIP2_MAGIC) {
@@ -73,6 +74,9 @@ impl Layout {
             Some(Self::NoSize)
         } else if is_number_0 && holds(12, SINGLE) {
             Some(Self::Source)
+        } else if is_number_0 && is_list(10) && !is_list(12) {
+            // Without the header of the message, its type is there, and no size.
+            Some(Self::NoSize)
         } else {
             None
         }
@@ -540,7 +544,10 @@ mod tests {
         let (first, second) = MESSAGE[4..].split_at(5);
         for (fallback, headers) in [
             (Layout::Source, [&[2, 0, 0xE0, 4][..], &[2, 1, 0xE0, 4]]),
+            (Layout::Source, [&[2, 0, b'E', 4], &[2, 1, b'E', 4]]),
             (Layout::GoldSource, [&[0x02], &[0x12]]),
+            // The type of the list shows that there is no size.
+            (Layout::Source, [&[2, 0], &[2, 1]]),
         ] {
             let [a, b] = [part(9, headers[0], first), part(9, headers[1], second)];
             let mut assembly = Assembly::default();

@@ -29,7 +29,7 @@ pub struct GameSpy3Exchange {
     /// Queries that timed out.
     silent_queries: u8,
     parts: [Option<Vec<u8>>; MAX_PARTS],
-    /// Whether the parts are those of a split reply.
+    /// Whether the reply is split.
     is_split: bool,
     /// Number of the last part.
     last: Option<usize>,
