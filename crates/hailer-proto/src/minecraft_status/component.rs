@@ -116,7 +116,7 @@ impl Flattener<'_> {
             return Err(too_many(item, self.field, MAX_COMPONENTS, "components"));
         }
         if depth > MAX_DEPTH {
-            return Err(too_many(item, self.field, MAX_DEPTH, "levels"));
+            return Err(too_many(item, self.field, MAX_DEPTH, "levels of nesting"));
         }
         match item.kind() {
             Kind::Null => Ok(inherited),
@@ -680,7 +680,7 @@ mod tests {
         assert_eq!(flatten(&nested(MAX_DEPTH / 2)).unwrap().0.plain(), "x");
         assert_eq!(
             flatten(&format!("{}{}", "[".repeat(100), "]".repeat(100))).unwrap_err(),
-            "description at offset 65: more than 64 levels"
+            "description at offset 65: more than 64 levels of nesting"
         );
         let many = format!("[{}1]", "1,".repeat(MAX_COMPONENTS));
         assert_eq!(

@@ -11,12 +11,14 @@ deviations! {
     TRAILING_BYTES "trailing-bytes" "bytes follow the end of the packet";
     LENGTH_WRONG "length-wrong" "the length of the packet does not fit the length of its text";
     NO_VERSION "no-version" "`version` is absent";
+    VERSION_TEXT "version-text" "`version` is a text, the name of the version";
     NO_PLAYERS "no-players" "`players` is absent";
     NO_DESCRIPTION "no-description" "`description` is absent";
     DESCRIPTION_ARRAY "description-array" "the description is a list of components";
     UNKNOWN_COLOR "unknown-color" "a color has an unknown name, and is ignored";
     UUID_ODD "uuid-odd" "a player's id has no hyphens, is a list of numbers or is not a UUID";
     FAVICON_LF "favicon-lf" "white space in the base64 of the icon";
+    FAVICON_BARE "favicon-bare" "the icon is base64 without the start of a data URL";
     FAVICON_OTHER "favicon-other" "the icon is not a PNG image of at most 64 KiB in a data URL, and is left out";
     INT_AS_STRING "int-as-string" "a number is a text";
     FLOAT "float" "a whole number has a fraction or an exponent";
@@ -28,5 +30,6 @@ deviations! {
     LEGACY_NEG "legacy-neg" "a count of a legacy reply is -1, which means unknown";
     FORMATTED_MOTD "formatted-motd" "the MOTD of a beta reply holds section signs; the counts are read from the end";
     NUL_IN_MOTD "nul-in-motd" "the MOTD of a 1.4 reply contains NULs; the counts are read from the end";
+    LEGACY_TRAILING "legacy-trailing" "text follows the maximum of a 1.4 reply";
     ODD_COUNT "odd-count" "a count of a legacy reply is not a number, and is left out";
 }

@@ -96,7 +96,9 @@ fn starts_json(bytes: &[u8]) -> bool {
         .take_while(|byte| **byte >= 0x80)
         .count()
         + 1;
-    matches!(start.get(length..), Some([b'{', b'"' | b'}', ..]))
+    let text = start.get(length..).unwrap_or_default();
+    let text = text.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(text);
+    matches!(text, [b'{', b'"' | b'}', ..])
 }
 
 fn legacy_request(r: &mut Reader<'_, '_>) -> Result<&'static str, Error> {

@@ -702,11 +702,13 @@ impl Listing {
         let mut max = parts.next()?;
         let mut online = parts.next()?;
         let mut motd = parts.next()?;
+        let mut trailing = None;
         if count(online).and(count(max)).is_none() {
-            let mut parts = rest.splitn(3, is_nul);
+            let mut parts = rest.splitn(4, is_nul);
             motd = parts.next()?;
             online = parts.next()?;
             max = parts.next()?;
+            trailing = parts.next();
         }
         let mut parts = Parts {
             at: at + size_of_val(&NEWER_START),
@@ -718,7 +720,7 @@ impl Listing {
             parts.notes.deviation(&PROTOCOL_127, protocol_at);
             protocol = None;
         }
-        Some(Self {
+        let listing = Self {
             protocol,
             version: Some(parts.text("version", version)),
             motd: {
@@ -729,7 +731,12 @@ impl Listing {
             },
             online: parts.count("online", online),
             max: parts.count("max", max),
-        })
+        };
+        if let Some(trailing) = trailing {
+            parts.notes.deviation(&LEGACY_TRAILING, parts.at);
+            parts.text("trailing text", trailing);
+        }
+        Some(listing)
     }
 }
 

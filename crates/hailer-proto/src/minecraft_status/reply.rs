@@ -23,6 +23,8 @@ use compact_str::CompactString;
 const MAX_PLAYERS: usize = 1_000;
 /// Name of players who do not want to be shown.
 const ANONYMOUS: &str = "Anonymous Player";
+/// Start of a PNG image in base64.
+const BARE_PNG: &str = "iVBORw0KGgo";
 /// Maximum number of values in fields that this protocol does not define.
 const MAX_OTHER_VALUES: usize = 1_000;
 /// Maximum depth of these values.
@@ -219,9 +221,17 @@ impl Parser<'_> {
     }
 
     fn version(&mut self, item: Item<'_, '_>) -> bool {
-        if item.kind() != Kind::Object {
-            self.wrong(&WRONG_TYPE, item);
-            return false;
+        match item.kind() {
+            Kind::Object => {}
+            Kind::Text => {
+                self.wrong(&VERSION_TEXT, item);
+                self.version_name(item);
+                return true;
+            }
+            _ => {
+                self.wrong(&WRONG_TYPE, item);
+                return false;
+            }
         }
         let mut keys = Keys::of(item);
         for (key, value) in item.entries() {
@@ -230,12 +240,7 @@ impl Parser<'_> {
                 self.wrong(&DUPLICATE_KEYS, key);
             }
             match &*name {
-                "name" => {
-                    let text = self.text(value, "version.name");
-                    self.status.version = text
-                        .map(|text| Text::legacy(&*text).into_short())
-                        .filter(|text| !text.is_empty());
-                }
+                "name" => self.version_name(value),
                 "protocol" => {
                     if let Some(number) = self.number(value, "version.protocol") {
                         self.set("protocol", number);
@@ -245,6 +250,13 @@ impl Parser<'_> {
             }
         }
         true
+    }
+
+    fn version_name(&mut self, item: Item<'_, '_>) {
+        let text = self.text(item, "version.name");
+        self.status.version = text
+            .map(|text| Text::legacy(&*text).into_short())
+            .filter(|text| !text.is_empty());
     }
 
     fn players(&mut self, item: Item<'_, '_>) -> bool {
@@ -379,6 +391,10 @@ impl Parser<'_> {
         if !is_usual && text.bytes().any(|byte| byte.is_ascii_whitespace()) {
             self.wrong(&FAVICON_LF, item);
             icon = Icon::from_data_uri(&text.replace(|c: char| c.is_ascii_whitespace(), ""));
+        }
+        if icon.is_err() && text.starts_with(BARE_PNG) {
+            self.wrong(&FAVICON_BARE, item);
+            icon = Icon::from_data_uri(&format!("data:image/png;base64,{text}"));
         }
         match icon {
             Ok(icon) => self.status.icon = Some(icon),
