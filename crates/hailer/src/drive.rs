@@ -35,8 +35,8 @@ pub struct QueryLimits {
     /// Maximum number of consecutive repetitions of a request after timeouts, and of repetitions of
     /// each [stage](Exchange::stage) in the whole query. With the default of 3 and a loss of 20 %
     /// in each direction, 98 of 100 stages succeed. Values above 254 count as 254. Streams repeat
-    /// nothing; they wait as long as all tries together, unless the protocol has another form of
-    /// request to try.
+    /// nothing; they wait as long as all tries together. If the protocol has other forms of
+    /// request to try after a timeout, they wait for one more timeout.
     pub retries: u32,
     /// Time limit for the whole query without the name lookup. It ends exchanges with servers that
     /// send replies slowly or require one request after another. Default: 10 s.
@@ -131,6 +131,8 @@ pub struct ExchangeDriver {
     latency: Option<Duration>,
     /// Whether a datagram was sent since the last input from outside.
     has_sent: bool,
+    /// Whether a timeout led to a new connection with another form of the request.
+    has_tried_another_form: bool,
     sent: u32,
     received: u32,
     received_bytes: usize,
@@ -193,6 +195,7 @@ impl ExchangeDriver {
             fault: None,
             latency: None,
             has_sent: false,
+            has_tried_another_form: false,
             sent: 0,
             received: 0,
             received_bytes: 0,
@@ -253,7 +256,8 @@ impl ExchangeDriver {
         (driver, action)
     }
 
-    /// Grants one more retry, because the last timeout was caused on our side.
+    /// Grants one more retry. Callers: after a timeout that was caused on our side, and after the
+    /// first timeout that led to another form of request, so that there is time for a second form.
     pub(crate) fn grant_retry(&mut self) {
         self.limits.retries = self.limits.retries.saturating_add(1);
     }
@@ -486,7 +490,12 @@ impl ExchangeDriver {
             return self.give_up(now);
         }
         self.timeouts += 1;
-        self.repeat(now, out)
+        let action = self.repeat(now, out);
+        if matches!(action, Action::Reconnect) && !self.has_tried_another_form {
+            self.has_tried_another_form = true;
+            self.grant_retry();
+        }
+        action
     }
 
     /// Passes the start of a message on a stream to the exchange, if that is enough for it. Returns

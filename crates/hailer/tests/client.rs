@@ -1170,8 +1170,8 @@ async fn silent_streams_time_out() {
                 error
                     .transcript()
                     .map(|transcript| (transcript.sent, transcript.received)),
-                Some((2, 0)),
-                "another form is tried"
+                Some((3, 0)),
+                "two other forms are tried"
             );
             let Error::Silence { after, .. } = &error else {
                 unreachable!()
@@ -1209,6 +1209,24 @@ async fn silent_streams_time_out() {
         "{:?}",
         started.elapsed()
     );
+}
+
+/// Such a server waits for the rest of what it takes for another packet.
+#[tokio::test]
+async fn a_server_of_1_6_that_is_silent_is_read() {
+    let server = Stream::run(ANY, |mut stream| {
+        let mut request = [0; 64];
+        let length = stream.read(&mut request).unwrap_or(0);
+        if request[..length].starts_with(&[0xFE, 0x01, 0xFA]) {
+            let _ = stream.write_all(&kick(LISTING));
+        }
+        let _ = stream.read(&mut request);
+    });
+    let answer = Client::new(time_limit(ms(100), 3))
+        .query(format!("minecraft-status://{}", server.address).as_str())
+        .await
+        .unwrap();
+    assert_eq!(answer.status.players.online, Some(5));
 }
 
 /// A kick shows what the server is: detection then opens more connections than to unknown hosts.

@@ -113,11 +113,11 @@ static INFO: Info = Info {
         ),
         Doc::new(
             "kick",
-            "Text for players who try to join; color codes with & or the section sign",
+            "Text for players who try to join; color codes with & or the section sign; by default \"This server only shows its status.\"",
         ),
         Doc::new(
             "protocol",
-            "Protocol number to report, or \"echo\" for that of the client, so that each version shows as compatible",
+            "Protocol number to report, or \"echo\" for that of the client, so that each version shows as compatible; by default that of the status, or else \"echo\"",
         ),
     ],
 };
