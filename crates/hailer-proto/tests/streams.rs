@@ -821,7 +821,7 @@ const COLUMNS: &&[&str] = &(&["id", "version"] as &[_]);
 
 /// Clients before 1.16 do not know these colors, and texts of codes only are no version.
 #[test]
-fn legacy_replies_have_no_rgb() {
+fn legacy_replies_have_the_nearest_named_color() {
     let text = |motd: &str, version: &str| {
         let mut status = statuses::plain(0);
         status.motd = Some(Text::legacy(motd));
@@ -837,8 +837,8 @@ fn legacy_replies_have_no_rgb() {
     };
     assert_eq!(text("\u{A7}aGreen", "1.8"), "1.8|\u{A7}aGreen");
     let hex = "\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0RGB";
-    assert_eq!(text(hex, "\u{A7}a1.8"), "1.8|RGB");
-    assert_eq!(text("\u{A7}#FF8800RGB", "\u{A7}a"), "Minecraft|RGB");
+    assert_eq!(text(hex, "\u{A7}a1.8"), "1.8|\u{A7}6RGB");
+    assert_eq!(text("\u{A7}#FF8800RGB", "\u{A7}a"), "Minecraft|\u{A7}6RGB");
 }
 
 #[test]

@@ -26,8 +26,8 @@ impl Drop for Running {
     }
 }
 
-#[test]
-fn ask_queries_the_server_of_answer() {
+/// Starts the example `answer`. Returns it with its address.
+fn answering() -> (Running, String) {
     let mut server = Running(
         example("answer")
             .arg("127.0.0.1:0")
@@ -40,6 +40,12 @@ fn ask_queries_the_server_of_answer() {
         .read_line(&mut line)
         .unwrap();
     let address = line.trim().strip_prefix("answering on ").unwrap();
+    (server, address.into())
+}
+
+#[test]
+fn ask_queries_the_server_of_answer() {
+    let (_server, address) = answering();
     for scheme in ["minecraft-query", "ugp", "onequery"] {
         let output = example("ask")
             .arg(format!("{scheme}://{address}"))
@@ -50,6 +56,20 @@ fn ask_queries_the_server_of_answer() {
             "My server: 1 of 10 players\n  Alice\n"
         );
     }
+}
+
+#[test]
+fn sweep_example_queries_a_game_that_it_adds() {
+    let (_server, address) = answering();
+    let output = example("sweep")
+        .arg(format!("harbour-wars://{address}"))
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(
+        String::from_utf8(output.stdout).unwrap(),
+        format!("ugp {address}: My server\n1 of 1 probes answered\n")
+    );
 }
 
 #[test]

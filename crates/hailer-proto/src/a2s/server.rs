@@ -11,6 +11,7 @@ use crate::model::{Extra, Status, Value, printable};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::{Epoch, Keys};
 use crate::wire::{Notes, cut};
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -34,6 +35,8 @@ const MAX_MAP: usize = 31;
 const MAX_KEYWORDS: usize = 127;
 /// Limit for the name of a player in bytes: 32 characters of up to four bytes.
 const MAX_PLAYER_NAME: usize = 128;
+/// Maximum number of a game: a game id has 24 bits for it.
+const MAX_APP_ID: i64 = 0x00FF_FFFF;
 /// Limit for the value of a rule in bytes.
 const MAX_VALUE: usize = 1_024;
 
@@ -55,6 +58,11 @@ pub(super) static OPTIONS: &[Doc] = &[
         "bind-port",
         "Whether a challenge is valid only for the port that requested it, default true; false serves clients that \
                open a socket for each request",
+    ),
+    Doc::new(
+        "app-id",
+        "Number of the game on Steam, such as 730; by default that of the status, or else 0. Some clients read no \
+               long lists of rules or players from a server with the number 0, such as qstat",
     ),
 ];
 
@@ -80,6 +88,8 @@ pub struct A2sConfig {
     pub is_info_challenged: bool,
     /// Whether a challenge is valid only for the port that requested it, not just for the address.
     pub is_port_bound: bool,
+    /// Number of the game on Steam; `None` for the extra `app-id` of the status, or 0 without one.
+    pub app_id: Option<u32>,
 }
 
 impl Default for A2sConfig {
@@ -88,6 +98,7 @@ impl Default for A2sConfig {
             players: Disclosure::default(),
             is_info_challenged: true,
             is_port_bound: true,
+            app_id: None,
         }
     }
 }
@@ -106,10 +117,21 @@ impl A2sConfig {
             _ => Disclosure::Names,
         };
         let challenge = options.word("info-challenge", &["always", "never"])?;
+        let app_id = match options.value("app-id") {
+            None => None,
+            Some(Value::Int(id @ 0..=MAX_APP_ID)) => Some(*id as u32),
+            Some(_) => {
+                return Err(OptionError::new(
+                    "app-id",
+                    "must be a whole number of at most 16777215",
+                ));
+            }
+        };
         Ok(Self {
             players,
             is_info_challenged: challenge != Some("never"),
             is_port_bound: options.bool("bind-port", true)?,
+            app_id,
         })
     }
 }
@@ -156,6 +178,13 @@ impl Message {
 impl A2sResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &A2sConfig) -> Self {
+        let mut status = Cow::Borrowed(status);
+        if let Some(id) = config.app_id {
+            let extras = &mut status.to_mut().extra;
+            extras.retain(|extra| extra.key != "app-id");
+            extras.push(Extra::new("app-id", i64::from(id)));
+        }
+        let status = &*status;
         Self {
             keys: keys.clone(),
             is_port_bound: config.is_port_bound,
@@ -281,7 +310,7 @@ fn byte(number: Option<i64>) -> u8 {
 
 fn app_id(status: &Status) -> u32 {
     let id = int_extra(&status.extra, "app-id").unwrap_or_default();
-    u32::try_from(id & 0x00FF_FFFF).unwrap_or_default()
+    u32::try_from(id & MAX_APP_ID).unwrap_or_default()
 }
 
 /// Clients detect The Ship by the 16-bit app id.
@@ -415,6 +444,7 @@ mod tests {
     use crate::a2s::split::{Assembled, Assembly, Layout};
     use crate::model::{self, Rule, Text};
     use alloc::format;
+    use alloc::string::ToString;
     use alloc::vec;
 
     const NOW: Epoch = Epoch(59_833_333);
@@ -573,6 +603,30 @@ mod tests {
         assert_eq!(from_tag(5 << 32 | ones), Challenge([5, 0, 0, 0]));
         assert_eq!(from_tag(6 << 64), Challenge([6, 0, 0, 0]));
         assert_eq!(from_tag(9), Challenge([9, 0, 0, 0]));
+    }
+
+    #[test]
+    fn app_id_comes_from_the_option_or_the_status() {
+        let mut status = Status::default();
+        status.extra.push(Extra::new("app-id", 440));
+        for (option, expected) in [(None, 440), (Some(252_490), 252_490), (Some(0), 0)] {
+            let mut options = Options::default();
+            if let Some(id) = option {
+                options = options.with("app-id", Value::Int(id));
+            }
+            let config = A2sConfig::read(&options).unwrap();
+            let responder = A2sResponder::new(&status, &Keys::new([7; 16]), &config);
+            let (reply, _) = whole(&responder, Request::Info);
+            let Reply::Info(info) = parse(&reply) else {
+                panic!()
+            };
+            assert_eq!(info.full_app_id(), expected);
+        }
+        for invalid in [Value::Int(1 << 24), Value::Int(-1), "730".into()] {
+            let options = Options::default().with("app-id", invalid);
+            let error = A2sConfig::read(&options).unwrap_err().to_string();
+            assert_eq!(error, "app-id: must be a whole number of at most 16777215");
+        }
     }
 
     #[test]

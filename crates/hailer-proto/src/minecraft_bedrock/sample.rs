@@ -8,7 +8,8 @@ pub(super) fn status(seed: u64) -> Status {
     let mut server = Server::new(seed);
     let random = &mut server.random;
     let motd = motd(random, &server.name);
-    let name = motd.raw().lines().next().unwrap_or_default();
+    let name = motd.with_legacy_colors();
+    let name = name.lines().next().unwrap_or_default();
     let (protocol, version) = random.pick(&[(766, "1.21.51"), (776, "1.21.60"), (898, "1.21.130")]);
     let mode = random.text(&["Survival", "Creative", "Adventure"]);
     let level = random.text(&["Bedrock level", "Skyblock", "My World"]);

@@ -102,7 +102,10 @@ pub struct BedrockResponder {
 impl BedrockResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &BedrockConfig) -> Self {
-        let lines = status.name.iter().chain(&status.motd).flat_map(lines);
+        // Clients read each digit of a 24-bit color as another color.
+        let texts = status.name.iter().chain(&status.motd);
+        let texts: Vec<_> = texts.map(Text::with_legacy_colors).collect();
+        let lines = texts.iter().flat_map(|text| text.lines().map(field));
         let mut lines =
             lines.filter(|line| !Text::bedrock(line.as_str()).plain().trim().is_empty());
         let name = lines.next().unwrap_or_else(|| DEFAULT_NAME.into());
@@ -268,10 +271,6 @@ fn whole(text: &str, limit: usize) -> &str {
 }
 
 /// Returns the lines of a text with their formatting codes.
-fn lines(text: &Text) -> impl Iterator<Item = String> {
-    text.raw().lines().map(field)
-}
-
 /// Returns a text that can be a field: without control characters, separators and escapes.
 fn field(text: &str) -> String {
     let kept = text.chars().filter(|&c| c != '\\' && !is_control(c));
@@ -368,6 +367,13 @@ mod tests {
         };
         assert!(text(&motd, &config).starts_with("MCPE;First;0;0;0;0;"));
         assert!(text(&motd, &config).contains(";Second;Survival;"));
+        let motd = Status {
+            motd: Some(Text::legacy(
+                "\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0Orange",
+            )),
+            ..Status::default()
+        };
+        assert!(text(&motd, &config).starts_with("MCPE;\u{A7}6Orange;"));
     }
 
     /// FNV-1a.

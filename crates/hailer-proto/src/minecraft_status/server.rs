@@ -258,12 +258,7 @@ fn write_packet_with(pieces: &[&[u8]], out: &mut Vec<u8>) {
 
 /// Returns a text in one line, with only the codes of the game's versions before 1.16.
 fn legacy_line(text: &Text) -> String {
-    let has_rgb = text.raw().contains("\u{A7}x") || text.raw().contains("\u{A7}#");
-    let line = if has_rgb {
-        text.plain()
-    } else {
-        text.raw().into()
-    };
+    let line = text.with_legacy_colors();
     line.replace('\n', " ").replace('\0', "")
 }
 

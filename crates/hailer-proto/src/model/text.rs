@@ -88,6 +88,22 @@ impl TextColor {
         }
     }
 
+    /// Returns the nearest of the sixteen colors of the legacy codes.
+    fn nearest_legacy(self) -> Self {
+        let (r, g, b) = self.rgb();
+        let distance = |code: &u8| {
+            let (x, y, z) = Self::Legacy(*code).rgb();
+            [(r, x), (g, y), (b, z)]
+                .map(|(from, to)| u32::from(from.abs_diff(to)).pow(2))
+                .iter()
+                .sum::<u32>()
+        };
+        match self {
+            Self::Legacy(_) => self,
+            Self::Rgb(..) => Self::Legacy((0..16).min_by_key(distance).unwrap_or(15)),
+        }
+    }
+
     /// Parses six hexadecimal digits, followed by anything.
     pub fn from_hex(text: &str) -> Option<Self> {
         let digits = text.get(..HEX_DIGITS)?;
@@ -393,6 +409,25 @@ impl Text {
             .into_iter()
             .chain(styled.iter().copied());
         runs.filter_map(|run| Some((run.style, self.raw.get(run.start..run.end)?)))
+    }
+
+    /// Returns the raw text for clients that know only the sixteen colors of the legacy codes: other
+    /// colors become the nearest of these.
+    pub fn with_legacy_colors(&self) -> Cow<'_, str> {
+        if !self.raw.contains("\u{A7}x") && !self.raw.contains("\u{A7}#") {
+            return Cow::Borrowed(&self.raw);
+        }
+        let mut out = String::with_capacity(self.raw.len());
+        let mut last = Style::default();
+        for (mut style, piece) in self.runs() {
+            style.color = style.color.map(TextColor::nearest_legacy);
+            if style != last {
+                style.codes(last, &mut out);
+                last = style;
+            }
+            out.push_str(piece);
+        }
+        Cow::Owned(out)
     }
 
     fn styled(&self) -> &[Run] {
@@ -1115,6 +1150,21 @@ mod tests {
         let text = Text::legacy("\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}0\u{A7}0\u{A7}1orange");
         assert_eq!(text.plain(), "orange");
         assert_eq!(text.ansi(), "\x1b[38;2;255;128;1morange\x1b[0m");
+    }
+
+    #[test]
+    fn legacy_colors_replace_others() {
+        for (raw, expected) in [
+            (
+                "\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0\u{A7}lHex\u{A7}rno",
+                "\u{A7}6\u{A7}lHex\u{A7}rno",
+            ),
+            ("\u{A7}#00aaffsky\u{A7}cred", "\u{A7}3sky\u{A7}cred"),
+            ("\u{A7}aa\n\u{A7}#010101b", "\u{A7}aa\n\u{A7}0b"),
+            ("\u{A7}a\u{A7}zkept", "\u{A7}a\u{A7}zkept"),
+        ] {
+            assert_eq!(Text::legacy(raw).with_legacy_colors(), expected);
+        }
     }
 
     #[test]
