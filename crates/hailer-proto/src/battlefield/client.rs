@@ -85,14 +85,13 @@ impl BattlefieldExchange {
         };
         self.waiting.retain(|waiting| *waiting != command);
         let is_ok = packet.words.first() == Some(&reply::OK);
-        let read = match command {
+        match command {
             // Any reply shows that the server is up.
-            Command::Version if self.depth == Depth::Ping => Ok(()),
+            Command::Version if self.depth == Depth::Ping => {}
             Command::Version => {
                 if !reply::read_version(&packet.words, &mut self.status) {
                     self.notes.deviation(&NO_VERSION, 0);
                 }
-                Ok(())
             }
             Command::Info if !is_ok => {
                 return Step::Fail(Fault::Refused {
@@ -102,29 +101,23 @@ impl BattlefieldExchange {
             }
             Command::Info => {
                 self.has_info = true;
-                reply::read_info(&packet.words, &mut self.status, &mut self.notes)
+                reply::read_info(&packet.words, &mut self.status, &mut self.notes);
             }
-            Command::Players if !is_ok => {
-                self.notes.deviation(&NO_LIST, 0);
-                Ok(())
-            }
-            Command::Players => {
-                match reply::read_players(&packet.words, &mut self.notes) {
-                    Ok(players) => self.players = Some(players),
-                    // The rest of the status is complete without the list.
-                    Err(error) => {
-                        self.notes.deviation(&ODD_LIST, 0);
-                        let error = error.to_string();
-                        self.status.extra.push(Extra::new("list-error", error));
-                    }
+            Command::Players if !is_ok => self.notes.deviation(&NO_LIST, 0),
+            Command::Players => match reply::read_players(&packet.words, &mut self.notes) {
+                Ok(players) => self.players = Some(players),
+                // The rest of the status is complete without the list.
+                Err(error) => {
+                    self.notes.deviation(&ODD_LIST, 0);
+                    let error = error.to_string();
+                    self.status.extra.push(Extra::new("list-error", error));
                 }
-                Ok(())
-            }
-        };
-        match read {
-            Err(error) => Step::Bad(error.into()),
-            Ok(()) if self.waiting.is_empty() => self.finish(),
-            Ok(()) => Step::Progress,
+            },
+        }
+        if self.waiting.is_empty() {
+            self.finish()
+        } else {
+            Step::Progress
         }
     }
 

@@ -90,16 +90,9 @@ fn int(word: &[u8]) -> Option<i64> {
     core::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// Adds the server information to a status.
-///
-/// # Errors
-///
-/// The number of teams is invalid.
-pub(super) fn read_info(
-    words: &[&[u8]],
-    status: &mut Status,
-    notes: &mut Notes,
-) -> Result<(), Error> {
+/// Adds the server information to a status. Words after a number of teams that is invalid have no
+/// known meaning and are left out.
+pub(super) fn read_info(words: &[&[u8]], status: &mut Status, notes: &mut Notes) {
     let mut w = Words {
         words,
         at: 1,
@@ -123,16 +116,19 @@ pub(super) fn read_info(
     add("rounds-played", w.number().map(Value::Int));
     add("rounds", w.number().map(Value::Int));
     let teams = match w.next() {
-        None => 0,
+        None => Some(0),
         Some(b"") => {
             w.notes.deviation(&EMPTY_TEAMS, 0);
-            0
+            Some(0)
         }
-        Some(word) => {
-            let teams = int(word).and_then(|teams| usize::try_from(teams).ok());
-            let teams = teams.filter(|teams| *teams <= MAX_TEAMS);
-            teams.ok_or(Error::bad("number of teams", 0, "0 to 16"))?
-        }
+        Some(word) => int(word)
+            .and_then(|teams| usize::try_from(teams).ok())
+            .filter(|teams| *teams <= MAX_TEAMS),
+    };
+    let Some(teams) = teams else {
+        w.notes.deviation(&ODD_NUMBER, 0);
+        status.extra.extend(extra);
+        return;
     };
     let mut scores = Vec::new();
     for _ in 0..teams {
@@ -170,7 +166,6 @@ pub(super) fn read_info(
     add("backend-players", count.map(Value::Int));
     add("backend-state", w.text().map(Value::Str));
     status.extra.extend(extra);
-    Ok(())
 }
 
 /// Reads the address of the game: `192.0.2.7:25200`.
@@ -198,11 +193,12 @@ pub(super) fn read_version(words: &[&[u8]], status: &mut Status) -> bool {
     true
 }
 
-/// Reads the list of players.
+/// Reads the list of players. Of a list with fewer words than its counts announce, the whole rows
+/// are kept.
 ///
 /// # Errors
 ///
-/// A count is invalid or does not fit the number of words.
+/// A count is invalid, or there are fewer columns.
 pub(super) fn read_players(words: &[&[u8]], notes: &mut Notes) -> Result<Vec<Player>, Error> {
     let count_of = |word: Option<&&[u8]>, field, limit: usize| {
         let count = word
@@ -224,10 +220,13 @@ pub(super) fn read_players(words: &[&[u8]], notes: &mut Notes) -> Result<Vec<Pla
     if columns == 0 && count == 0 && cells.is_empty() {
         return Ok(Vec::new());
     }
-    if columns == 0 || cells.len() != count * columns {
+    if columns == 0 {
         return Err(Error::bad("players", 0, "a word for each column"));
     }
-    let rows = cells.chunks(columns);
+    if cells.len() != count * columns {
+        notes.deviation(&CUT_LIST, 0);
+    }
+    let rows = cells.chunks_exact(columns).take(count);
     Ok(rows.map(|row| player(names, row, notes)).collect())
 }
 
@@ -304,9 +303,25 @@ mod tests {
         ] {
             let mut words = Vec::from([OK, b"Test", b"1", b"32", b"", b"MP_001", b"0", b"1"]);
             words.push(teams.as_bytes());
+            words.extend([&b"7"[..]; 25]);
             let mut status = Status::default();
-            let read = read_info(&words, &mut status, &mut Notes::default());
-            assert_eq!(read.is_ok(), is_valid, "{teams}");
+            let mut notes = Notes::default();
+            read_info(&words, &mut status, &mut notes);
+            assert_eq!(status.players.max, Some(32), "{teams}");
+            assert_eq!(status.extra("rounds"), Some(&Value::Int(1)), "{teams}");
+            assert_eq!(status.extra.len() > 2, is_valid, "{teams}");
         }
+    }
+
+    #[test]
+    fn lists_that_are_cut_keep_whole_rows() {
+        let words = [OK, b"2", b"name", b"score", b"2", b"Al", b"3", b"Bo", b"5"];
+        for (length, players, is_cut) in [(9, 2, false), (8, 1, true), (7, 1, true), (5, 0, true)] {
+            let mut notes = Notes::default();
+            let list = read_players(&words[..length], &mut notes).unwrap();
+            assert_eq!(list.len(), players, "{length}");
+            assert_eq!(notes.met().any(|met| met == &CUT_LIST), is_cut, "{length}");
+        }
+        assert!(read_players(&words[..3], &mut Notes::default()).is_err());
     }
 }
