@@ -632,19 +632,20 @@ fn filled(bytes: &[u8]) -> Option<CompactString> {
 
 /// Returns the status of an info reply (spec/a2s.md#9).
 fn describe(info: &Info<'_>) -> Box<Status> {
+    let is_known = !info.is_cut;
     let mut status = Box::new(Status {
         name: filled_text(info.name),
         map: filled(info.map),
         game: filled(info.game),
         version: filled(info.version),
-        has_password: Some(info.password != 0),
-        has_anti_cheat: Some(info.anti_cheat != 0),
+        has_password: is_known.then_some(info.password != 0),
+        has_anti_cheat: is_known.then_some(info.anti_cheat != 0),
         extra: Vec::with_capacity(EXTRAS),
         ..Status::default()
     });
     status.players.online = Some(info.players.into());
     status.players.max = Some(info.max.into());
-    status.players.bots = Some(info.bots.into());
+    status.players.bots = is_known.then(|| info.bots.into());
     let app_id = info.full_app_id();
     let mut extra = |key, value: Value| status.extra.push(Extra::new(key, value));
     extra("protocol", i64::from(info.protocol).into());
@@ -654,8 +655,10 @@ fn describe(info: &Info<'_>) -> Box<Status> {
     if app_id != 0 {
         extra("app-id", i64::from(app_id).into());
     }
-    extra("server-type", server_type(info.server_type));
-    extra("system", system(info.system));
+    if is_known {
+        extra("server-type", server_type(info.server_type));
+        extra("system", system(info.system));
+    }
     if let Some(ship) = info.ship {
         status.mode = SHIP_MODES
             .get(usize::from(ship.mode))

@@ -10,6 +10,7 @@ deviations! {
     CONTROL_BYTES "control-bytes" "the name of the server contains control characters, which sort it to the top of lists";
     APP_ID_ZERO "app-id-zero" "the 16-bit app id is 0; the game id has the right one";
     NO_EDF "no-edf" "the info reply ends after the version, without the flags of further fields";
+    CUT_INFO "cut-info" "the info reply ends after the counts of players, within or before the version";
     CUT_EDF "cut-edf" "the info reply ends inside the fields that its flags announce; those before the end are kept";
     UNKNOWN_EDF "unknown-edf" "flags announce unknown fields; what follows the known fields is not read";
     ODD_TYPE "odd-type" "the server type or the system is an unknown letter, or an upper-case one";

@@ -269,6 +269,8 @@ pub struct Info<'a> {
     pub password: u8,
     /// Not 0 if the server uses VAC.
     pub anti_cheat: u8,
+    /// Whether the reply ends before this field, so that the fields from the bots on are not known.
+    pub is_cut: bool,
     /// Only The Ship sends it.
     pub ship: Option<Ship>,
     /// Version of the game.
@@ -495,19 +497,22 @@ fn read_info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
     info.app_id = r.u16_le("app id")?;
     info.players = r.u8("players")?;
     info.max = r.u8("max players")?;
-    info.bots = r.u8("bots")?;
-    info.server_type = letter(r, "server type", b"dlp")?;
-    info.system = letter(r, "system", b"lwmo")?;
-    info.password = r.u8("password")?;
-    info.anti_cheat = r.u8("anti-cheat")?;
-    if u32::from(info.app_id) == THE_SHIP {
-        info.ship = Some(Ship {
-            mode: r.u8("mode")?,
-            witnesses: r.u8("witnesses")?,
-            duration: r.u8("duration")?,
-        });
+    if let Err(Error { at, .. }) = read_flags(r, &mut info) {
+        info.is_cut = true;
+        r.notes().deviation(&CUT_INFO, at);
+        return Ok(info);
     }
-    info.version = string(r, "version")?;
+    if u32::from(info.app_id) == THE_SHIP {
+        info.ship = read_ship(r).ok();
+    }
+    let version_at = r.at();
+    info.version = match first_nul(r.rest()) {
+        Some(length) => text(r, length + 1, "version")?,
+        None => {
+            r.notes().deviation(&CUT_INFO, version_at);
+            text(r, r.remaining(), "version")?
+        }
+    };
     if r.remaining() == 0 {
         let at = r.at();
         r.notes().deviation(&NO_EDF, at);
@@ -524,6 +529,23 @@ fn read_info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         r.notes().deviation(&APP_ID_ZERO, app_id_at);
     }
     Ok(info)
+}
+
+fn read_flags(r: &mut Reader<'_, '_>, info: &mut Info<'_>) -> Result<(), Error> {
+    info.bots = r.u8("bots")?;
+    info.server_type = letter(r, "server type", b"dlp")?;
+    info.system = letter(r, "system", b"lwmo")?;
+    info.password = r.u8("password")?;
+    info.anti_cheat = r.u8("anti-cheat")?;
+    Ok(())
+}
+
+fn read_ship(r: &mut Reader<'_, '_>) -> Result<Ship, Error> {
+    Ok(Ship {
+        mode: r.u8("mode")?,
+        witnesses: r.u8("witnesses")?,
+        duration: r.u8("duration")?,
+    })
 }
 
 /// Reads the fields that are there (spec/a2s.md#3.1).

@@ -348,6 +348,7 @@ fn info(status: &Status) -> Vec<u8> {
             system: letter(status, "system", &SYSTEMS, b'l'),
             password: status.has_password.unwrap_or_default().into(),
             anti_cheat: status.has_anti_cheat.unwrap_or_default().into(),
+            is_cut: false,
             ship: is_ship(status).then(|| ship(status)),
             version: version.as_bytes(),
             extra: Some(ExtraData {

@@ -1,6 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/teeworlds.md#2 to #5).
 
-use super::deviation::{CUT_LIST, ODD_NUMBER};
+use super::deviation::{CUT_LIST, MISSING_NUL, ODD_NUMBER};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, by_content, first_nul, whole_number};
 use alloc::{format, string::ToString, vec::Vec};
@@ -566,12 +566,16 @@ fn read_client<'a>(r: &mut Reader<'a, '_>, form: Form) -> Result<Client<'a>, Err
     Ok(client)
 }
 
-/// Reads a text up to its NUL.
+/// Reads a text up to its NUL. The last one may lack it.
 fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Error> {
     let at = r.at();
     let length = first_nul(r.rest()).unwrap_or(r.remaining());
-    let text = r.take(length + 1, field)?;
+    let is_last = length > 0 && length == r.remaining();
+    let text = r.take(length + usize::from(!is_last), field)?;
     let text = text.get(..length).unwrap_or_default();
+    if is_last {
+        r.notes().deviation(&MISSING_NUL, at);
+    }
     r.note(at, field, || format!("{:?}", by_content(text).0));
     Ok(text)
 }

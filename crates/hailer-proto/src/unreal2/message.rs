@@ -266,7 +266,7 @@ fn info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         info.skill = Some(text(r, "skill")?);
     }
     if has_more(r) {
-        r.raw(2, "end")?;
+        r.raw(r.remaining().min(2), "end")?;
     }
     r.trailing(&TRAILING_BYTES);
     Ok(info)
