@@ -181,7 +181,7 @@ pub fn parse<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, Error>
         reply.password = text(&mut r, "password")?;
         reply.online = number_text(&mut r, "players")?;
         reply.max = number_text(&mut r, "max players")?;
-        parse_rules(&mut r, &mut reply)?;
+        parse_rules(&mut r, &mut reply);
         parse_players(&mut r, &mut reply);
         return Ok(reply);
     }
@@ -201,7 +201,8 @@ pub fn parse<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, Error>
     Ok(reply)
 }
 
-fn parse_rules<'a>(r: &mut Reader<'a, '_>, reply: &mut Reply<'a>) -> Result<(), Error> {
+/// Reads rules up to the empty key. Players follow only a list that is whole.
+fn parse_rules<'a>(r: &mut Reader<'a, '_>, reply: &mut Reply<'a>) {
     loop {
         let at = r.at();
         if r.remaining() == 0 {
@@ -209,18 +210,24 @@ fn parse_rules<'a>(r: &mut Reader<'a, '_>, reply: &mut Reply<'a>) -> Result<(), 
             break;
         }
         r.notes().group("rules", reply.rules.len());
-        let key = text(r, "key")?;
-        if key.is_empty() {
-            break;
+        match parse_rule(r) {
+            Ok((b"", _)) => break,
+            Ok(rule) if reply.rules.len() < MAX_ENTRIES => reply.rules.push(rule),
+            _ => return cut(r, at),
         }
-        let value = text(r, "value")?;
-        if reply.rules.len() == MAX_ENTRIES {
-            return Err(Error::limit("key", at, MAX_ENTRIES));
-        }
-        reply.rules.push((key, value));
     }
     r.notes().ungroup();
-    Ok(())
+}
+
+/// Reads a key and its value. An empty key has none.
+fn parse_rule<'a>(r: &mut Reader<'a, '_>) -> Result<(&'a [u8], &'a [u8]), Error> {
+    let key = text(r, "key")?;
+    let value = if key.is_empty() {
+        &[]
+    } else {
+        text(r, "value")?
+    };
+    Ok((key, value))
 }
 
 /// Reads players up to the end of the datagram. An incomplete one is dropped.

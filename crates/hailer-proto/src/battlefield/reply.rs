@@ -193,7 +193,7 @@ pub(super) fn read_version(words: &[&[u8]], status: &mut Status) -> bool {
     true
 }
 
-/// Reads the list of players. Of a list with fewer words than its counts announce, the whole rows
+/// Reads the list of players. If there are fewer words than the counts announce, the whole rows
 /// are kept.
 ///
 /// # Errors

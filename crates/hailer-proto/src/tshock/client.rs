@@ -1,6 +1,6 @@
 //! The client: one file (spec/tshock.md#2).
 
-use super::deviation::VERSION_OBJECT;
+use super::deviation::{PLAYERS_TEXT, VERSION_OBJECT};
 use crate::http::{Body, File, Files, Members, encoded};
 use crate::model::{Player, Status, Text};
 use crate::protocol::{Ask, Depth, Fault};
@@ -77,7 +77,15 @@ impl Files for TShockFiles {
         if ask.depth != Depth::Full {
             return Ok(());
         }
-        if ask.has_players && root.item("players").is_some() {
+        if let Some(names) = root.item("players").filter(|_| ask.has_players)
+            && let Some(text) = names.text()
+        {
+            notes.deviation(&PLAYERS_TEXT, names.at());
+            let names = text.split(',').map(str::trim);
+            let names = names.filter(|name| !name.is_empty()).take(MAX_ENTRIES);
+            let player = |name| Player::named(Text::unformatted(name));
+            status.players.set_list(names.map(player).collect());
+        } else if ask.has_players && root.item("players").is_some() {
             let player = |item: Members<'_, '_>| {
                 // Names of accounts and groups are private (spec/tshock.md#3).
                 let name = item.item("nickname")?.scalar()?;
