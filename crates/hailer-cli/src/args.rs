@@ -5,12 +5,14 @@ mod check;
 mod game;
 #[cfg(feature = "monitor")]
 mod monitor;
+mod problem;
 
 pub(crate) use self::check::{Check, FailOn};
 #[cfg(feature = "game")]
 pub(crate) use self::game::*;
 #[cfg(feature = "monitor")]
 pub(crate) use self::monitor::*;
+pub(crate) use self::problem::line as problem_line;
 use crate::log::LogArgs;
 #[cfg(feature = "top")]
 use crate::print::icon::IconMode;
@@ -659,9 +661,9 @@ pub(crate) struct Serve {
 // Flags of earlier versions of `hailer serve`. Their errors name the new command.
 #[derive(Args)]
 pub(crate) struct MovedFlags {
-    #[arg(long, hide = true, value_parser = moved_to_farm, aliases = ["port", "variant-seed", "silent", "loss", "duplicates", "delay", "jitter", "variants"])]
+    #[arg(long, hide = true, value_parser = moved_to_farm, num_args = 0..=1, default_missing_value = "", aliases = ["port", "variant-seed", "silent", "loss", "duplicates", "delay", "jitter", "variants"])]
     farm: Option<String>,
-    #[arg(long, hide = true, value_parser = moved_to_world, aliases = ["world", "world-seed", "game-mode", "view-distance", "encryption"])]
+    #[arg(long, hide = true, value_parser = moved_to_world, num_args = 0..=1, default_missing_value = "", aliases = ["world", "world-seed", "game-mode", "view-distance", "encryption"])]
     build: Option<String>,
     #[arg(long, hide = true, value_parser = moved_to_world, num_args = 0..=1, default_missing_value = "")]
     only_build: Option<String>,

@@ -22,10 +22,19 @@ mod values;
 mod web;
 
 use clap::Parser;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Runs the command in the program's arguments and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    exit::code(command::run(args::Arguments::parse()))
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let arguments = match args::Arguments::try_parse_from(&words) {
+        Ok(arguments) => arguments,
+        Err(error) => match args::problem_line(&error, &words) {
+            Some(line) => return exit::code(Err(exit::Usage(line).into())),
+            None => error.exit(),
+        },
+    };
+    exit::code(command::run(arguments))
 }

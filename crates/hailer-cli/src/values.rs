@@ -100,6 +100,12 @@ pub(crate) fn name_server(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "expected an IP address and a port, such as 192.0.2.53:53".into())
 }
 
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "expected an IP address and a port, such as 127.0.0.1:8080 or [::1]:8080".into()
+    })
+}
+
 pub(crate) fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {
     let (address, bits) = text.split_once('/').unwrap_or((text, "32"));
     let network = address

@@ -64,6 +64,7 @@ pub(crate) struct Check {
     #[arg(
         long,
         value_name = "ADDRESS:PORT",
+        value_parser = values::listen_address,
         requires = "client",
         help_heading = "Clients"
     )]

@@ -142,7 +142,7 @@ pub(crate) struct Secret(pub(crate) Vec<u8>);
 #[derive(Args)]
 pub(crate) struct Proxy {
     /// Address to listen on; port 0 takes a free one
-    #[arg(long, short, default_value = "127.0.0.1:25566", value_parser = address, value_name = "ADDRESS:PORT")]
+    #[arg(long, short, default_value = "127.0.0.1:25566", value_parser = values::listen_address, value_name = "ADDRESS:PORT")]
     pub(crate) listen: SocketAddr,
     /// Server to forward to: host, host:port or [v6]:port
     #[arg(long, short, value_name = "HOST:PORT", value_hint = ValueHint::Hostname)]
@@ -253,12 +253,6 @@ fn encryption(text: &str) -> Result<Encryption, String> {
         "off" => Ok(Encryption::Off),
         _ => Err("expected required, offered or off".into()),
     }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        "expected an IP address and a port, such as 127.0.0.1:25566 or [::1]:25566".into()
-    })
 }
 
 /// Parses a player name that the game accepts.

@@ -56,7 +56,7 @@ pub(crate) struct Monitor {
     #[arg(long, conflicts_with_all = ["target", "config", "history"])]
     pub(crate) demo: bool,
     /// Address of the web page, the API and the metrics [default: 127.0.0.1:8080]
-    #[arg(long, short, value_name = "ADDRESS:PORT")]
+    #[arg(long, short, value_name = "ADDRESS:PORT", value_parser = values::listen_address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Database of the history: a file or postgres://USER@HOST/DATABASE [default: hailer.db]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

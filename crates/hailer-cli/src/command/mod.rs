@@ -44,6 +44,9 @@ use std::time::Duration;
 /// Runs a command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
     if let Some(file) = arguments.command.games_file() {
+        if let Err(error) = std::fs::metadata(file) {
+            usage!("--games {}: {error}; expected a TOML file", file.display());
+        }
         config::games::add(file)?;
     }
     match arguments.command {
