@@ -233,6 +233,40 @@ fn requirements_are_listed() {
     assert!(!output.out.contains("a2s"), "{}", output.out);
 }
 
+/// A test without requests fails, since it shows nothing.
+#[test]
+fn a_test_of_clients_says_when_it_ends() {
+    let args = [
+        "check",
+        "--client",
+        "-p",
+        "quake3",
+        "--listen",
+        "127.0.0.1:0",
+    ];
+    let output = run(args.into_iter().chain(["--for", "200ms"])).ends_with(1);
+    let lines: Vec<&str> = output.err.lines().collect();
+    let [first, second, ..] = &lines[..] else {
+        panic!("{output:?}")
+    };
+    assert!(
+        first.starts_with("Responds to quake3 on 127.0.0.1:"),
+        "{first}"
+    );
+    let end =
+        " for 200ms, or until Ctrl-C. Query it with the client under test, at least three times.";
+    assert!(first.ends_with(end), "{first}");
+    assert!(
+        second.contains("on purpose") && second.contains("Hailer"),
+        "{second}"
+    );
+    assert!(
+        output.out.trim_end().ends_with("0 requests"),
+        "{}",
+        output.out
+    );
+}
+
 #[test]
 fn clients_are_observed() {
     let listen = crate::support::loopback().local_addr().unwrap().to_string();

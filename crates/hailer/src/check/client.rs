@@ -25,7 +25,7 @@ const MAX_PORTS: usize = 256;
 const MIN_REPEAT: Duration = Duration::from_millis(100);
 /// Longest time until a lost reply is requested again.
 const MAX_REPEAT: Duration = Duration::from_secs(12);
-/// As above, from another port. A later request, or another one, is that of another query.
+/// As above, from another port. A later request, or one with other bytes, may be that of another query.
 const MAX_OTHER_PORT: Duration = Duration::from_secs(4);
 /// Longest time until the request that follows a reply.
 const MAX_NEXT: Duration = Duration::from_secs(4);
@@ -136,12 +136,24 @@ struct PastRequest {
 }
 
 /// A request whose reply was withheld.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct WithheldReply {
     port: u16,
     at: Duration,
+    bytes: Vec<u8>,
     /// Name of the message.
     message: &'static str,
+    /// Request from another port that may be the next try. `None`: there was none.
+    other_port: Option<OtherPort>,
+}
+
+/// A request like the lost one, from another port.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum OtherPort {
+    /// It has the same bytes: a client that opens a socket for each try.
+    Same,
+    /// It is the same message with other bytes: a retry, or another query.
+    Unclear,
 }
 
 /// State of one port of a client.
@@ -190,7 +202,7 @@ pub struct Observer {
     /// The last requests.
     requests: Vec<PastRequest>,
     pub(super) ports: HashMap<SocketAddr, Port>,
-    /// First request of each address, whose reply was withheld. `None`: the next request has come.
+    /// First request of each address, whose reply was withheld. `None`: it was repeated.
     withheld: HashMap<IpAddr, Option<WithheldReply>>,
     judgements: BTreeMap<u32, Judgement>,
     /// Tokens sent so far, to choose the next one.
@@ -230,13 +242,17 @@ impl Observer {
     /// neither met nor missed.
     pub fn judgements(&self, now: Duration) -> Vec<(&'static ClientRequirement, Judgement)> {
         let mut judgements = self.judgements.clone();
-        let overdue = self.withheld.values().flatten();
-        let overdue = overdue.filter(|request| now.saturating_sub(request.at) > MAX_REPEAT);
-        let missed = overdue.count() as u32;
-        if missed > 0 {
-            let judgement = judgements.entry(REPEATS).or_default();
-            judgement.missed += missed;
-            judgement.detail = "no second request after a lost reply".into();
+        for request in self.withheld.values().flatten() {
+            let is_overdue = now.saturating_sub(request.at) > MAX_REPEAT;
+            match request.other_port {
+                Some(OtherPort::Same) => judgements.entry(REPEATS).or_default().met += 1,
+                None if is_overdue => {
+                    let judgement = judgements.entry(REPEATS).or_default();
+                    judgement.missed += 1;
+                    judgement.detail = "no second request after a lost reply".into();
+                }
+                Some(OtherPort::Unclear) | None => {}
+            }
         }
         for (number, since) in self.ports.values().filter_map(|port| port.awaited) {
             if now.saturating_sub(since) > MAX_NEXT {
@@ -332,34 +348,8 @@ impl Observer {
         if !is_request {
             return Vec::new();
         }
-        match self.withheld.get(&from.ip()).copied() {
-            None if self.withheld.len() < MAX_PORTS => {
-                let request = WithheldReply {
-                    port: from.port(),
-                    at: now,
-                    message: self.message(bytes),
-                };
-                self.withheld.insert(from.ip(), Some(request));
-                return Vec::new();
-            }
-            Some(Some(first)) => {
-                self.withheld.insert(from.ip(), None);
-                let waited = now.saturating_sub(first.at);
-                let seconds = waited.as_secs_f64();
-                let is_other = first.port != from.port()
-                    && (waited > MAX_OTHER_PORT || first.message != self.message(bytes));
-                let problem = if waited > MAX_REPEAT {
-                    Some(format!("the next request came after {seconds:.1} s"))
-                } else if is_other {
-                    Some(format!(
-                        "the next request came after {seconds:.1} s from another port, so it is another query"
-                    ))
-                } else {
-                    None
-                };
-                self.judge(REPEATS, problem);
-            }
-            _ => {}
+        if self.judge_repeat(now, from, bytes) {
+            return Vec::new();
         }
         self.port(from).awaited = None;
         let seen = ObservedRequest {
@@ -376,6 +366,49 @@ impl Observer {
             last.is_answered = !replies.is_empty();
         }
         replies
+    }
+
+    /// Judges whether a lost reply is requested again. Returns whether the reply to this request must
+    /// be lost.
+    fn judge_repeat(&mut self, now: Duration, from: SocketAddr, bytes: &[u8]) -> bool {
+        let message = self.message(bytes);
+        let is_full = self.withheld.len() >= MAX_PORTS;
+        let Some(withheld) = self.withheld.get_mut(&from.ip()) else {
+            let request = WithheldReply {
+                port: from.port(),
+                at: now,
+                bytes: bytes.to_vec(),
+                message,
+                other_port: None,
+            };
+            if !is_full {
+                self.withheld.insert(from.ip(), Some(request));
+            }
+            return !is_full;
+        };
+        let Some(first) = withheld else {
+            return false;
+        };
+        let waited = now.saturating_sub(first.at);
+        if first.port != from.port() {
+            // The client may still repeat the first request.
+            if waited <= MAX_OTHER_PORT && first.message == message && first.other_port.is_none() {
+                let is_same = first.bytes == bytes;
+                let kind = if is_same {
+                    OtherPort::Same
+                } else {
+                    OtherPort::Unclear
+                };
+                first.other_port = Some(kind);
+            }
+            return false;
+        }
+        *withheld = None;
+        let seconds = waited.as_secs_f64();
+        let problem =
+            (waited > MAX_REPEAT).then(|| format!("the next request came after {seconds:.1} s"));
+        self.judge(REPEATS, problem);
+        false
     }
 
     /// Returns the server side of a connection. The caller sends its replies in pieces.

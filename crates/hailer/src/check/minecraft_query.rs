@@ -985,7 +985,8 @@ fn stats_per_second(p: &mut Probe<'_>) -> Verdict {
 
 /// Tokens that clients get in turn, and the one in forged replies.
 const CLIENT_TOKENS: [i32; 3] = [9_513_307, -1_234_567, 0];
-const FORGED_TOKEN: [u8; 4] = [0, 0, 0, 1];
+/// As long as the others: qstat takes a token of one digit for a server without tokens.
+const FORGED_TOKEN: i32 = 7_654_321;
 
 fn observe(o: &mut Observer, seen: &ObservedRequest<'_>) -> Vec<Vec<u8>> {
     let (Some(kind), Some(id)) = (seen.bytes.get(2), seen.bytes.get(3..7)) else {
@@ -1031,7 +1032,7 @@ fn observe_handshake(o: &mut Observer, seen: &ObservedRequest<'_>, id: &[u8]) ->
     if !is_forged {
         return vec![reply];
     }
-    let mut forged = [&[9], id, b"1\0"].concat();
+    let mut forged = [&[9], id, FORGED_TOKEN.to_string().as_bytes(), &[0]].concat();
     forged[1] ^= 1;
     vec![forged, reply]
 }
@@ -1060,10 +1061,10 @@ fn observe_stat(o: &mut Observer, seen: &ObservedRequest<'_>, id: &[u8]) -> Vec<
     }
     o.require(
         7,
-        token != FORGED_TOKEN,
+        token != FORGED_TOKEN.to_be_bytes(),
         "the token of a forged reply was used",
     );
-    if token == FORGED_TOKEN {
+    if token == FORGED_TOKEN.to_be_bytes() {
         return Vec::new();
     }
     o.require(5, port.id.starts_with(id), "another id in the stat");

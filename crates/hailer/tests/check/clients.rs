@@ -89,6 +89,19 @@ static CLIENTS: &[TestedClient] = &[
         receive: |sent, reply| reply[1..5].copy_from_slice(&sent[3..7]),
         ..TestedClient::of("minecraft-query", "replies with any id", &[7])
     },
+    // qstat takes the forged reply for that of a server without tokens if its token has one digit.
+    TestedClient {
+        receive: |sent, reply| {
+            if reply[1..5] != sent[3..7] && reply.len() > 8 {
+                reply[1..5].copy_from_slice(&sent[3..7]);
+            }
+        },
+        ..TestedClient::of(
+            "minecraft-query",
+            "as qstat: tokens of several digits",
+            &[7],
+        )
+    },
     TestedClient {
         send: |bytes| {
             let id = [bytes[3] ^ u8::from(is_stat(bytes))];
@@ -366,6 +379,34 @@ fn another_query_is_no_retry() {
             is_met,
             "port {port}, {seconds} s: {missed:?}"
         );
+    }
+}
+
+/// Two runs at the same time are no retry, and do not hide that of the first one. Equal requests
+/// from two ports are a client that opens a socket for each try.
+#[test]
+fn runs_side_by_side_are_told_apart() {
+    let protocol = registry::find("quake3").unwrap();
+    let one = b"\xFF\xFF\xFF\xFFgetinfo abcdefgh";
+    let two = b"\xFF\xFF\xFF\xFFgetinfo ijklmnop";
+    for (requests, expected) in [
+        (&[(1, 0, one), (2, 1, two), (1, 5, one)][..], "pass"),
+        (&[(1, 0, one), (2, 1, two), (1, 13, one)], "fail"),
+        (&[(1, 0, one), (2, 1, one)], "pass"),
+        (&[(1, 0, one), (2, 1, two)], "not-applicable"),
+        (&[(1, 0, one), (2, 6, two)], "fail"),
+    ] {
+        let mut observer = Observer::new(protocol, [7; 16]).unwrap();
+        for (port, at, request) in requests {
+            let from = SocketAddr::from(([192, 0, 2, 7], *port));
+            observer.datagram(Duration::from_secs(*at), Epoch::at(1), from, *request);
+        }
+        let judgements = observer.judgements(Duration::from_secs(30));
+        let mut all = judgements.iter();
+        let (_, judgement) = all
+            .find(|(requirement, _)| requirement.number == 2)
+            .unwrap();
+        assert_eq!(judgement.result(), expected, "{requests:?}");
     }
 }
 
