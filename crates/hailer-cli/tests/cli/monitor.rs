@@ -24,8 +24,8 @@ struct Monitor {
 }
 
 impl Monitor {
-    fn start(plan: &str) -> Self {
-        let mut command = command(["monitor", "--for", "60s", "--config", plan]);
+    fn start(config: &str) -> Self {
+        let mut command = command(["monitor", "--for", "60s", "--config", config]);
         let mut process = Process::start(&mut command);
         let mut out = BufReader::new(process.child.stdout.take().unwrap());
         let mut err = BufReader::new(process.child.stderr.take().unwrap());
@@ -112,7 +112,7 @@ fn is_up(list: &BTreeMap<String, Value>, name: &str) -> bool {
 }
 
 /// Creates a folder with a configuration file that contains `text`.
-fn plan(folder: &Temporary, text: &str) -> String {
+fn config_file(folder: &Temporary, text: &str) -> String {
     std::fs::create_dir_all(folder).unwrap();
     let token = folder.as_ref().join("token");
     std::fs::write(&token, TOKEN).unwrap();
@@ -135,7 +135,7 @@ fn servers_are_added_listed_and_removed() {
     let lobby = format!(
         "[[server]]\nname = 'lobby'\ntarget = 'minecraft-query://127.84.0.1:{port}'\ngroup = 'Old'\n"
     );
-    let path = plan(&folder, &lobby);
+    let path = config_file(&folder, &lobby);
     let mut monitor = Monitor::start(&path);
     let token = folder.as_ref().join("token");
     let token = ["--token-file", token.to_str().unwrap()];
@@ -197,7 +197,7 @@ fn servers_are_added_listed_and_removed() {
 
     // Reloading a changed configuration removes only servers that came from it. An invalid
     // configuration changes nothing.
-    plan(&folder, &lobby.replace("lobby", "hall"));
+    config_file(&folder, &lobby.replace("lobby", "hall"));
     monitor.signal("HUP");
     assert_eq!(
         monitor.next_line(),
@@ -206,7 +206,7 @@ fn servers_are_added_listed_and_removed() {
     let names = |list: &BTreeMap<String, Value>| list.keys().cloned().collect::<Vec<_>>().join(" ");
     let of_api = format!("127.84.0.3-{port}-minecraft-query");
     monitor.list(|list| names(list) == format!("{of_api} hall"));
-    plan(&folder, "[[server]]\nname = 'a'\n");
+    config_file(&folder, "[[server]]\nname = 'a'\n");
     monitor.signal("HUP");
     let output = monitor.next_line();
     assert!(
@@ -216,7 +216,7 @@ fn servers_are_added_listed_and_removed() {
 
     // Servers added at run time stay across restarts.
     assert_eq!(monitor.end("TERM"), Some(0));
-    plan(&folder, "");
+    config_file(&folder, "");
     let monitor = Monitor::start(&path);
     monitor.list(|list| names(list) == of_api);
     assert_eq!(monitor.end("INT"), Some(0));
@@ -282,13 +282,13 @@ fn a_host_without_a_protocol_is_detected() {
 
 #[test]
 fn invalid_configurations_name_the_line_and_the_correction() {
-    let folder = Temporary::path("plans");
+    let folder = Temporary::path("configurations");
     let check = |text: &str| {
         run([
             "monitor",
             "--check-config",
             "--config",
-            &plan(&folder, text),
+            &config_file(&folder, text),
         ])
     };
     let server = "[[server]]\nname = 'a'\ntarget = 'ugp://127.0.0.1'\n";
@@ -341,8 +341,13 @@ fn invalid_configurations_name_the_line_and_the_correction() {
     ] {
         check(text).fails_as_usage(hint);
     }
-    run(["monitor", "--check-config", "--config", "/no/such/plan"])
-        .fails_as_usage("/no/such/plan: ");
+    run([
+        "monitor",
+        "--check-config",
+        "--config",
+        "/no/such/configuration",
+    ])
+    .fails_as_usage("/no/such/configuration: ");
 }
 
 #[test]
@@ -358,7 +363,7 @@ fn exported_history_can_be_imported() {
             "[[server]]\nname = 's{host}'\ntarget = 'minecraft-query://127.85.0.{host}:{port}'\n"
         );
     }
-    let path = plan(&folder, &servers);
+    let path = config_file(&folder, &servers);
     let monitor = Monitor::start(&path);
     monitor.list(|list| {
         list.values()
@@ -498,7 +503,7 @@ fn killed_monitor_loses_at_most_one_interval() {
     }
     let (_farm, port) = farm("127.86.0.0/24");
     let folder = Temporary::path("killed");
-    let path = plan(
+    let path = config_file(
         &folder,
         &format!("[[server]]\nname = 'a'\ntarget = 'minecraft-query://127.86.0.1:{port}'\n"),
     );
@@ -557,7 +562,7 @@ fn test_alert_reports_each_delivery() {
         .collect();
     // Relative to the configuration file, independent of the current directory.
     text += &receiver("script", "command = ['./on-alert', 'now']");
-    let path = plan(&folder, &text);
+    let path = config_file(&folder, &text);
     std::fs::write(
         &script,
         "#!/bin/sh\necho \"$1 $HAILER_STATUS $HAILER_RULE\" > \"$(dirname \"$0\")/said\"\n",
@@ -614,7 +619,7 @@ fn test_alert_reports_each_delivery() {
     );
     run(["monitor", "test-alert", "fax", "--config", &path])
         .fails_as_usage("fax: not a receiver of this configuration; it has json, discord");
-    let path = plan(
+    let path = config_file(
         &folder,
         &(receiver("broken", &format!("form = 'json'\nurl = '{broken}/x'")) + &text),
     );
@@ -628,8 +633,13 @@ fn test_alert_reports_each_delivery() {
         "one failed receiver must not affect the others: {}",
         output.out
     );
-    run(["monitor", "test-alert", "--config", &plan(&folder, "")])
-        .fails_as_usage("no [[receiver]]");
+    run([
+        "monitor",
+        "test-alert",
+        "--config",
+        &config_file(&folder, ""),
+    ])
+    .fails_as_usage("no [[receiver]]");
 }
 
 /// Starts a server that answers all HTTP requests with `answer`. Returns its URL and a channel of

@@ -16,8 +16,8 @@ struct Monitor {
 }
 
 impl Monitor {
-    fn start(plan: &Temporary) -> Self {
-        Self::start_with(&["monitor", "--config", plan.text()], &[])
+    fn start(config: &Temporary) -> Self {
+        Self::start_with(&["monitor", "--config", config.text()], &[])
     }
 
     fn start_with(args: &[&str], more: &[&str]) -> Self {
@@ -68,7 +68,7 @@ fn page_follows_the_configuration() {
     let serve = Serve::with(&["--demo"]);
     let token = Temporary::file("page-token", "0123456789abcdef0123456789abcdef\n");
     let history = Temporary::path("page.db");
-    let plan = |rest: &str| {
+    let config = |rest: &str| {
         let text = format!(
             "[monitor]\nlisten = \"127.0.0.1:0\"\nhistory = \"{}\"\ninterval = \"1s\"\ntoken-file = \"{}\"\n{rest}\n\
              [[server]]\nname = \"lobby\"\ntarget = \"{}\"\n",
@@ -78,7 +78,7 @@ fn page_follows_the_configuration() {
         );
         Temporary::file("page.toml", text)
     };
-    let file = plan(
+    let file = config(
         "page = \"https://status.example.com\"\nbadges = false\nbehind-proxy = true\nmax-servers = 2",
     );
     let mut monitor = Monitor::start(&file);
