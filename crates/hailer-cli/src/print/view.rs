@@ -1,7 +1,7 @@
 //! Detailed view of one server.
 
 use super::table::{self, Fit};
-use super::{columns, line, padded, wrapped};
+use super::{columns, line, padded, since, wrapped};
 use hailer::proto::model::uuid_text;
 use hailer::proto::model::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
 use hailer::proto::{Extra, Info, Player, Roster, Status, Text, Value};
@@ -62,8 +62,8 @@ pub(crate) fn answer(
             }
         }
     }
-    for Extra { key, value } in &status.extra {
-        row(&title(key), &line(&human(value), 4 * LINE_WIDTH))?;
+    for extra in &status.extra {
+        row(&title(extra.key), &line(&extra_text(extra), 4 * LINE_WIDTH))?;
     }
     row(
         "Players",
@@ -211,6 +211,16 @@ fn title(key: &str) -> String {
     title
 }
 
+/// Formats a field of its own in one line: the uptime as a duration, and a single table with its
+/// keys.
+fn extra_text(extra: &Extra) -> String {
+    match &extra.value {
+        Value::Int(seconds) if extra.key == "uptime" => since(*seconds as f64),
+        table @ Value::Table(_) => table.to_string(),
+        value => human(value),
+    }
+}
+
 /// Formats a value in one line. Tables appear without keys, which would repeat in every row.
 fn human(value: &Value) -> String {
     let all = |values: &mut dyn Iterator<Item = String>, separator| {
@@ -352,6 +362,25 @@ mod tests {
     fn keys_become_titles() {
         assert_eq!(title("game-id"), "Game id");
         assert_eq!(title(""), "");
+    }
+
+    #[test]
+    fn fields_of_a_protocol_are_readable() {
+        let table = vec![
+            ("currentBlueScore".into(), Value::Int(3)),
+            ("maxScore".into(), Value::Int(10)),
+        ];
+        for (extra, text) in [
+            (Extra::new("uptime", 7_500), "2h 5m"),
+            (Extra::new("uptime", "3 days"), "3 days"),
+            (Extra::new("age", 7_500), "7500"),
+            (
+                Extra::new("scores", Value::Table(table)),
+                "currentBlueScore=3 maxScore=10",
+            ),
+        ] {
+            assert_eq!(extra_text(&extra), text);
+        }
     }
 
     #[test]

@@ -311,7 +311,7 @@ games! {
     "nascar-thunder-2004", "NASCAR Thunder 2004",                     ["gamespy2"],                        0,     Fixed(13333),  "",  [], "N", ["nascarthunder2004"];
     "necesse",           "Necesse",                                 [],                                  14159, UNDOCUMENTED, "",  [], "LM~", [];
     "nerf",              "Nerf Arena Blast",                        ["gamespy1"],                        4444,  Offset(1),     "",  [], "N", ["nab"];
-    "netpanzer",         "netPanzer",                               ["gamespy1"],                        3030,  Same,          "",  [], "N", [];
+    "netpanzer",         "netPanzer",                               ["gamespy1"],                        3030,  Same,          "",  [StatusNeeds("a master server in their configuration")], "N", [];
     "netquake",          "Quake (NetQuake)",                        ["netquake"],                        26000, Same,          "",  [], "S", [];
     "nexuiz",            "Nexuiz",                                  ["quake3"],                          26000, Same,          "",  [], "NL", [];
     "nfs-hp2",           "Need for Speed: Hot Pursuit 2",           ["gamespy1"],                        0,     Fixed(61220),  "",  [], "N", ["nfshp2"];
@@ -333,7 +333,7 @@ games! {
     "open-fortress",     "Open Fortress",                           ["a2s"],                             27015, Same,          "",  [], "Q", [];
     "openarena",         "OpenArena",                               ["quake3"],                          27960, Same,          "",  [], "N", [];
     "openmp",            "open.mp",                                 ["samp"],                            7777,  Same,          "",  [], "N", ["gtasao", "open-mp", "saomp"];
-    "openspades",        "Ace of Spades 0.75",                      ["openspades"],                      32887, Offset(-1),    "",  [], "N", ["bas", "aosc", "buildandshoot"];
+    "openspades",        "Ace of Spades 0.75",                      ["openspades"],                      32887, Offset(-1),    "",  [], "N", ["bas", "aosc", "aos", "buildandshoot"];
     "openttd",           "OpenTTD",                                 ["openttd", "openttd-udp"],          3979,  Same,          "",  [], "NQL", [];
     "opfor",             "Opposing Force",                          ["a2s"],                             27015, Same,          "",  [], "NM", ["hlof", "hlopfor"];
     "painkiller",        "Painkiller",                              ["ase"],                             3455,  Offset(123),   "",  [], "NL", [];

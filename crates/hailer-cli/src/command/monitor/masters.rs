@@ -471,7 +471,7 @@ mod tests {
         masters.update(&by_name, &HashSet::new());
         let all = targets(&mut masters, &configured);
         assert_eq!(all, [&configured[0].target, name, B]);
-        // A name that is in no list any more is forgotten.
+        // Addresses of names that no list has are removed.
         let none = targets(&mut masters, &[]);
         assert_eq!(none.len(), 3);
         assert_eq!(masters.addresses.len(), 1);
