@@ -1,7 +1,7 @@
 //! Errors in arguments, in one line with the correction.
 //!
-//! Clap writes the errors itself, except that of an option without a value and that of an invalid
-//! number: their text says what is accepted.
+//! Clap writes the errors itself, except those of options without a value and of invalid numbers:
+//! these list the accepted values.
 
 use super::Arguments;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
@@ -36,8 +36,8 @@ pub(crate) fn line(error: &Error, words: &[OsString]) -> Option<String> {
     }
 }
 
-/// Returns the text for an option without a value. Names what the option accepts: its values, or
-/// what its parser says of an empty value.
+/// Returns the text for an option without a value. Lists its values, or has the error of its parser
+/// for an empty value.
 fn missing(error: &Error, argument: &str, option: &str, words: &[OsString]) -> String {
     if let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue)
         && !values.is_empty()
@@ -57,14 +57,14 @@ fn missing(error: &Error, argument: &str, option: &str, words: &[OsString]) -> S
             again[at].push("=");
         }
     }
-    let told = Arguments::try_parse_from(&again).err().and_then(|error| {
+    let accepted = Arguments::try_parse_from(&again).err().and_then(|error| {
         let is_same =
             error.get(ContextKind::InvalidArg) == Some(&ContextValue::String(argument.to_owned()));
         let is_about_value = is_same && error.kind() == ErrorKind::ValueValidation;
         let own = expected(&error, option, words);
         is_about_value.then(|| own.or_else(|| Some(error.source()?.to_string())))?
     });
-    match told {
+    match accepted {
         Some(expected) => format!("{option} needs a value: {expected}"),
         None => format!("{option} needs a value, as in `{argument}`"),
     }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_without_a_value_says_what_it_accepts() {
+    fn a_missing_value_is_explained() {
         for (command, expected) in [
             (
                 "hailer query HOST --timeout",
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_number_says_what_is_expected() {
+    fn an_invalid_number_is_explained() {
         for (command, expected) in [
             (
                 "hailer query HOST --retries many",

@@ -235,7 +235,7 @@ fn requirements_are_listed() {
 
 /// A test without requests fails, since it shows nothing.
 #[test]
-fn a_test_of_clients_says_when_it_ends() {
+fn a_test_of_clients_announces_its_end() {
     let args = [
         "check",
         "--client",

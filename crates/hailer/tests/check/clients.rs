@@ -385,7 +385,7 @@ fn another_query_is_no_retry() {
 /// Two runs at the same time are no retry, and do not hide that of the first one. Equal requests
 /// from two ports are a client that opens a socket for each try.
 #[test]
-fn runs_side_by_side_are_told_apart() {
+fn two_runs_at_the_same_time_are_no_retry() {
     let protocol = registry::find("quake3").unwrap();
     let one = b"\xFF\xFF\xFF\xFFgetinfo abcdefgh";
     let two = b"\xFF\xFF\xFF\xFFgetinfo ijklmnop";
