@@ -154,7 +154,7 @@ pub fn check(new: &NewServer) -> Vec<FieldError> {
                 format!("at most {MAX_TARGET_LENGTH} characters"),
             ));
         }
-        Err(error) => wrong.push(FieldError::new("target", error.to_string())),
+        Err(error) => wrong.push(FieldError::new("target", error.problem())),
         Ok(Target { protocol: None, .. }) => {
             let known = hailer::registry::known();
             wrong.push(FieldError::new(

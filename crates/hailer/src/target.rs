@@ -66,6 +66,11 @@ impl TargetError {
     pub fn text(&self) -> &str {
         &self.text
     }
+
+    /// Returns why the text is invalid, without the text.
+    pub fn problem(&self) -> &str {
+        &self.problem
+    }
 }
 
 impl Target {

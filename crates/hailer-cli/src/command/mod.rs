@@ -203,7 +203,7 @@ pub(crate) fn in_game(target: Target, text: &str, id: &str) -> anyhow::Result<Ta
     }
     match target.with_game(game) {
         Ok(target) => Ok(target),
-        Err(error) => usage!("--game {id}: {error}"),
+        Err(error) => usage!("--game {id}: {}", error.problem()),
     }
 }
 

@@ -318,7 +318,11 @@ fn invalid_configurations_name_the_line_and_the_correction() {
         ),
         (
             "[[server]]\nname = 'a'\ntarget = 'ugb://127.0.0.1'\n",
-            "did you mean `ugp`?",
+            ":7: server.target: unknown protocol or game; did you mean `ugp`?\n",
+        ),
+        (
+            "[[server]]\nname = 'a'\ntarget = 'squad://127.0.0.1'\n",
+            ":7: server.target: servers of Squad cannot be queried: ",
         ),
         (
             "[[server]]\nname = 'a b'\ntarget = 'ugp://127.0.0.1'\n",

@@ -70,7 +70,10 @@ fn games_of_a_file_can_be_queried() {
     run(["query", "harbour-wars://127.0.0.1"]).fails_as_usage("unknown protocol or game");
     run(["query", "--game", "valhiem", "127.0.0.1"]).fails_as_usage("did you mean valheim?");
     run(["query", "--game", "hytale", "ugp://127.0.0.1"]).fails_as_usage("another game");
-    run(["query", "--game", "ragemp", "127.0.0.1"]).fails_as_usage("list of the master server");
+    run(["query", "--game", "ragemp", "127.0.0.1"])
+        .fails_as_usage("error: --game ragemp: servers of RAGE MP cannot be queried: only the list of the master server");
+    run(["monitor", "ragemp://127.0.0.1"])
+        .fails_as_usage("error: ragemp://127.0.0.1: servers of RAGE MP cannot be queried");
     run([
         "query",
         "--game",

@@ -11,9 +11,9 @@ use crate::config::reader::{
 use crate::config::{self, MIN_TOKEN_BYTES};
 use crate::exit::Usage;
 use crate::values::byte_size;
+use hailer::Target;
 use hailer::master::MasterUrl;
 use hailer::target::TargetError;
-use hailer::{Target, catalog};
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::history::{NewServer, Retention};
 use hailer_monitor::server::MIN_INTERVAL_MS;
@@ -485,13 +485,7 @@ impl MonitoredServerInput {
                 "labels" => &labels_at,
                 _ => &name_at,
             };
-            let mut text = format!("server.{}: {}", mistake.field, mistake.message);
-            if mistake.field == "target"
-                && let Some((scheme, _)) = new.target.split_once("://")
-                && let Some(near) = catalog::suggestion(scheme)
-            {
-                text.push_str(&format!("; did you mean `{near}`?"));
-            }
+            let text = format!("server.{}: {}", mistake.field, mistake.message);
             checker.wrong::<()>(span, text);
         }
         mistakes.is_empty().then_some(new)
@@ -545,8 +539,10 @@ fn in_game(target: &str, id: &str) -> Result<String, String> {
             "the target {target} names another game or a protocol; drop it, or this key"
         ));
     }
-    let target = parsed.with_game(game).map_err(|error| error.to_string())?;
-    Ok(target.to_string())
+    match parsed.with_game(game) {
+        Ok(target) => Ok(target.to_string()),
+        Err(error) => Err(error.problem().to_owned()),
+    }
 }
 
 /// Derives a server name from a target: invalid characters become dashes.
@@ -713,7 +709,7 @@ mod tests {
             (
                 "192.0.2.7",
                 "squad",
-                "FILE:4: server.game: \"squad://192.0.2.7\": servers of Squad",
+                "FILE:4: server.game: servers of Squad",
             ),
             ("a b", "rust", "FILE:4: server.game: \"a b\": "),
         ] {
