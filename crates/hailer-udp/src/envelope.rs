@@ -7,18 +7,23 @@ use std::time::Duration;
 
 /// Size of `sockaddr_in6`, the longest address.
 const NAME: usize = 28;
-/// Size of the control messages of a refusal, the largest: 32 bytes for a time, 40 for an address,
-/// 64 for the error.
-const CONTROL: usize = 136;
+/// Size of the control messages of a socket without metadata.
+pub(crate) const NO_CONTROL: usize = 0;
+/// Size of the control messages of a datagram, at most: 32 bytes for a time, 40 for an address.
+pub(crate) const DATAGRAM_CONTROL: usize = 72;
+/// Size of the control messages of a refusal: those of a datagram, and 64 bytes for the error.
+pub(crate) const REFUSAL_CONTROL: usize = 136;
 /// Size of a `cmsghdr`: length, level and type. Control messages are aligned to the size of the
 /// length.
 const HEADER: usize = ALIGN + 8;
 const ALIGN: usize = size_of::<usize>();
 
-/// Address and control messages of a datagram, in the kernel's layout.
+/// Address and control messages of a datagram, in the kernel's layout. A batch of envelopes with all
+/// control messages would displace other data from the first cache of a core, so that `CONTROL` is
+/// only as large as the socket's options need.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(8))]
-pub(crate) struct Envelope {
+pub(crate) struct Envelope<const CONTROL: usize> {
     control: [u8; CONTROL],
     name: [u8; NAME],
     name_length: u8,
@@ -36,7 +41,7 @@ pub(crate) enum Note {
     Refused { errno: i32 },
 }
 
-impl Envelope {
+impl<const CONTROL: usize> Envelope<CONTROL> {
     /// Returns an envelope for the system to fill.
     pub(crate) fn room() -> Self {
         Self {
@@ -47,8 +52,8 @@ impl Envelope {
         }
     }
 
-    /// Returns the envelope of a datagram to send. `from`: the local address to send from; `None`:
-    /// the system chooses.
+    /// Returns the envelope of a datagram to send. `from`: the local address to send from, which
+    /// needs [`DATAGRAM_CONTROL`]; `None`: the system chooses.
     pub(crate) fn new(to: SocketAddr, from: Option<IpAddr>) -> Self {
         let mut envelope = Self {
             name_length: 0,
@@ -230,7 +235,7 @@ mod tests {
 
         #[test]
         fn reads_what_was_written(to: SocketAddr, from: Option<IpAddr>) {
-            let envelope = Envelope::new(to, from);
+            let envelope = Envelope::<DATAGRAM_CONTROL>::new(to, from);
             prop_assert_eq!(envelope.address(), Some(to));
             let from = from.filter(|from| from.is_ipv4() || !from.is_multicast());
             prop_assert_eq!(envelope.notes().next(), from.map(Note::To));
@@ -238,12 +243,12 @@ mod tests {
 
         #[test]
         fn reads_any_bytes(bytes: [u8; 16], start in 0..40_usize, name in 0..300_usize, control in 0..300_usize) {
-            let mut envelope = Envelope::new(SocketAddr::from(([1; 16], 1)), Some([1; 16].into()));
+            let mut envelope = Envelope::<REFUSAL_CONTROL>::new(SocketAddr::from(([1; 16], 1)), Some([1; 16].into()));
             envelope.name[..16].copy_from_slice(&bytes);
             envelope.control[start..start + 16].copy_from_slice(&bytes);
             envelope.filled(name, control);
             envelope.address();
-            prop_assert!(envelope.notes().count() <= CONTROL / HEADER);
+            prop_assert!(envelope.notes().count() <= REFUSAL_CONTROL / HEADER);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Linux implementation: one system call for up to [`BATCH`] datagrams, with their metadata.
 
-use crate::envelope::{Envelope, Note};
+use crate::envelope::{DATAGRAM_CONTROL, Envelope, NO_CONTROL, Note, REFUSAL_CONTROL};
 use crate::fallback::MAX_BUFFER_BYTES;
 use crate::inbox::Meta;
-use crate::outbox::{MAX_SEND_TRIES, is_of_others};
+use crate::outbox::{MAX_SEND_TRIES, Pending, is_of_others};
 use crate::{
     BATCH, Capabilities, Inbox, MAX_WAIT_SOCKETS, Outbox, Refusal, SocketConfig, fallback, sys,
 };
@@ -37,6 +37,8 @@ const QUOTED: usize = 576;
 pub(crate) struct Socket {
     socket: UdpSocket,
     overflows: AtomicU64,
+    /// Whether datagrams come with control messages.
+    has_control: bool,
 }
 
 impl Socket {
@@ -55,6 +57,7 @@ impl Socket {
             Self {
                 socket: raw.into(),
                 overflows: AtomicU64::new(0),
+                has_control: capabilities.has_timestamps || capabilities.has_destination,
             },
             capabilities,
         ))
@@ -72,6 +75,7 @@ impl Socket {
             Self {
                 socket: raw.into(),
                 overflows: AtomicU64::new(0),
+                has_control: capabilities.has_timestamps || capabilities.has_destination,
             },
             capabilities,
         ))
@@ -124,6 +128,14 @@ impl Socket {
     }
 
     pub(crate) fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {
+        if self.has_control {
+            self.receive_with::<DATAGRAM_CONTROL>(inbox)
+        } else {
+            self.receive_with::<NO_CONTROL>(inbox)
+        }
+    }
+
+    fn receive_with<const CONTROL: usize>(&self, inbox: &mut Inbox) -> io::Result<usize> {
         let mut tries = 0;
         loop {
             let room = if inbox.metas.len() < FIRST_SLOTS {
@@ -133,7 +145,7 @@ impl Socket {
             };
             let (mut slots, metas) = inbox.slots();
             let mut now = None;
-            let mut describe = |length, envelope: &Envelope| {
+            let mut describe = |length, envelope: &Envelope<CONTROL>| {
                 // The system always reports the sender; every slot needs its metadata.
                 let from = envelope
                     .address()
@@ -190,12 +202,23 @@ impl Socket {
 
     pub(crate) fn send(&self, outbox: &mut Outbox) -> io::Result<usize> {
         let sent = outbox.send_by(|outbox| {
-            let batch = outbox
-                .waiting()
-                .map(|pending| (Envelope::new(pending.to, pending.from), pending.bytes));
-            sys::send(self.as_fd(), batch)
+            let mut batch = outbox.waiting().take(BATCH);
+            if batch.any(|pending| pending.from.is_some()) {
+                self.send_with::<DATAGRAM_CONTROL>(outbox)
+            } else {
+                self.send_with::<NO_CONTROL>(outbox)
+            }
         });
         Ok(sent)
+    }
+
+    fn send_with<const CONTROL: usize>(&self, outbox: &Outbox) -> io::Result<usize> {
+        let envelope = |pending: &Pending<'_>| Envelope::<CONTROL>::new(pending.to, pending.from);
+        let batch = outbox.waiting();
+        sys::send(
+            self.as_fd(),
+            batch.map(|pending| (envelope(&pending), pending.bytes)),
+        )
     }
 
     pub(crate) fn refusals(&self, receive: &mut dyn FnMut(Refusal<'_>)) -> io::Result<usize> {
@@ -210,7 +233,7 @@ impl Socket {
                 self.as_fd(),
                 libc::MSG_ERRQUEUE,
                 slices,
-                |length, envelope| {
+                |length, envelope: &Envelope<REFUSAL_CONTROL>| {
                     let errno = envelope.notes().find_map(|note| match note {
                         Note::Refused { errno } => Some(errno),
                         _ => None,

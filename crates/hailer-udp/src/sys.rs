@@ -16,16 +16,16 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
 /// The data that a datagram's header points to.
-struct DatagramData {
-    envelope: Envelope,
+struct DatagramData<const CONTROL: usize> {
+    envelope: Envelope<CONTROL>,
     payload: iovec,
 }
 
 /// Sends the first [`BATCH`] of these datagrams by one non-blocking call. Returns the number sent.
 /// An error belongs to the first datagram, or to one of an earlier call.
-pub(crate) fn send<'a>(
+pub(crate) fn send<'a, const CONTROL: usize>(
     socket: BorrowedFd<'_>,
-    datagrams: impl Iterator<Item = (Envelope, &'a [u8])>,
+    datagrams: impl Iterator<Item = (Envelope<CONTROL>, &'a [u8])>,
 ) -> io::Result<usize> {
     let mut messages = [const { MaybeUninit::uninit() }; BATCH];
     let mut headers = [const { MaybeUninit::uninit() }; BATCH];
@@ -57,13 +57,13 @@ pub(crate) fn send<'a>(
 /// Receives into the first [`BATCH`] of these slots by one non-blocking call. Calls `received` for
 /// each datagram, in the order of the slots, with its length and its envelope. Returns the number
 /// of datagrams. `flags`: [`libc::MSG_ERRQUEUE`] or 0.
-pub(crate) fn receive<'a>(
+pub(crate) fn receive<'a, const CONTROL: usize>(
     socket: BorrowedFd<'_>,
     flags: c_int,
     slots: impl Iterator<Item = &'a mut [u8]>,
-    mut received: impl FnMut(usize, &Envelope),
+    mut received: impl FnMut(usize, &Envelope<CONTROL>),
 ) -> io::Result<usize> {
-    let mut messages = [const { MaybeUninit::<DatagramData>::uninit() }; BATCH];
+    let mut messages = [const { MaybeUninit::<DatagramData<CONTROL>>::uninit() }; BATCH];
     let mut headers = [const { MaybeUninit::<mmsghdr>::uninit() }; BATCH];
     let mut count = 0;
     for ((message, header), slot) in messages.iter_mut().zip(&mut headers).zip(slots) {
@@ -112,7 +112,7 @@ pub(crate) fn receive<'a>(
 }
 
 /// Returns a header that points to all parts of the message.
-fn address(message: &mut DatagramData) -> mmsghdr {
+fn address<const CONTROL: usize>(message: &mut DatagramData<CONTROL>) -> mmsghdr {
     // SAFETY: a plain C structure, for which all zeros is a valid value. (On some systems it has
     // unnamed padding.)
     let mut header: mmsghdr = unsafe { zeroed() };
