@@ -11,7 +11,7 @@ const NAME: usize = 28;
 pub(crate) const NO_CONTROL: usize = 0;
 /// Size of the control messages of a datagram, at most: 32 bytes for a time, 40 for an address.
 pub(crate) const DATAGRAM_CONTROL: usize = 72;
-/// Size of the control messages of a refusal: those of a datagram, and 64 bytes for the error.
+/// Size of the control messages of a refusal: 64 bytes for the error, after a time and an address.
 pub(crate) const REFUSAL_CONTROL: usize = 136;
 /// Size of a `cmsghdr`: length, level and type. Control messages are aligned to the size of the
 /// length.
