@@ -461,9 +461,11 @@ mod tests {
         ];
         for (address, target) in addresses {
             let other = "[2001:db8::1]:1".parse().unwrap();
-            let addresses = match target == name {
-                true => vec![other, address.parse().unwrap()],
-                false => vec![address.parse().unwrap()],
+            let address = address.parse().unwrap();
+            let addresses = if target == name {
+                vec![other, address]
+            } else {
+                vec![address]
             };
             by_name.addresses.insert(target.into(), addresses);
         }
