@@ -13,8 +13,6 @@ use alloc::vec::Vec;
 use compact_str::CompactString;
 
 deviations! {
-    SHORT_INFO "short-info" "the structure ends after the counts of clients; missing fields are left out";
-    ODD_LENGTH "odd-length" "the length of the packet is not that of the datagram";
     NEWER_VERSION "newer-version" "the version of the structure is above 7; later fields are left out";
     TRAILING_BYTES "trailing-bytes" "bytes follow the end of the structure";
 }
@@ -49,24 +47,24 @@ pub fn packet_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
     Ok(Some(length.into()))
 }
 
-/// Reads length and type of a packet. Only a packet of type `information` may have another length
-/// than the bytes.
+/// Reads length and type of a packet, and checks that the packet is complete and alone.
 ///
 /// # Errors
 ///
 /// The packet is truncated, or more bytes follow it.
-pub fn read_header(r: &mut Reader<'_, '_>, information: u8) -> Result<u8, Error> {
+pub fn read_header(r: &mut Reader<'_, '_>) -> Result<u8, Error> {
     let at = r.at();
     let length = usize::from(r.u16_le("packet length")?);
     let available = r.whole().len();
-    packet_length(r.whole())?;
-    let is_odd = length != available;
-    if is_odd && r.rest().first() == Some(&information) {
-        r.notes().deviation(&ODD_LENGTH, at);
-    } else if length < available {
+    if packet_length(r.whole())?.is_none_or(|length| length > available) {
+        return Err(Error::short(
+            "packet",
+            available,
+            length.saturating_sub(available),
+        ));
+    }
+    if length < available {
         return Err(Error::bad("packet length", at, "that of the bytes"));
-    } else if is_odd {
-        return Err(Error::short("packet", available, length - available));
     }
     r.u8("packet type")
 }
@@ -116,11 +114,11 @@ pub struct GameInfo<'a> {
     /// Name of the map, before version 6.
     pub map: Option<&'a [u8]>,
     /// Width and height of the map in tiles.
-    pub size: Option<[u16; 2]>,
+    pub size: [u16; 2],
     /// Landscape: an index of `LANDSCAPES`.
-    pub landscape: Option<u8>,
+    pub landscape: u8,
     /// Whether the server runs without a player at its machine, as a number.
-    pub dedicated: Option<u8>,
+    pub dedicated: u8,
 }
 
 impl<'a> GameInfo<'a> {
@@ -132,9 +130,7 @@ impl<'a> GameInfo<'a> {
     pub fn read(r: &mut Reader<'a, '_>) -> Result<Self, Error> {
         let at = r.at();
         let version = r.u8("version")?;
-        // Without its own length, a datagram must look more like the structure.
-        let is_odd = packet_length(r.whole())? != Some(r.whole().len());
-        if version == 0 || is_odd && version > NEWEST {
+        if version == 0 {
             return Err(Error::bad("version", at, "1 or more"));
         }
         let mut info = Self {
@@ -167,11 +163,7 @@ impl<'a> GameInfo<'a> {
             info.companies = Some([r.u8("companies allowed")?, r.u8("companies")?]);
             r.u8("spectators allowed")?;
         }
-        let name_at = r.at();
         info.name = text(r, "name")?;
-        if is_odd && (info.name.is_empty() || info.name.iter().any(u8::is_ascii_control)) {
-            return Err(Error::bad("name", name_at, "a text"));
-        }
         info.revision = text(r, "revision")?;
         if version < 6 {
             info.language = Some(r.u8("language")?);
@@ -182,11 +174,17 @@ impl<'a> GameInfo<'a> {
             r.u8("clients")?,
             r.u8("spectators")?,
         ];
-        if info.read_further(r).is_err() {
-            let at = r.at();
-            r.notes().deviation(&SHORT_INFO, at);
-            return Ok(info);
+        if version < 3 {
+            let date = u32::from(r.u16_le("date")?) + DAYS_TO_1920;
+            let start = u32::from(r.u16_le("start date")?) + DAYS_TO_1920;
+            info.dates = Some([date, start]);
         }
+        if version < 6 {
+            info.map = Some(text(r, "map")?);
+        }
+        info.size = [r.u16_le("width")?, r.u16_le("height")?];
+        info.landscape = r.u8("landscape")?;
+        info.dedicated = r.u8("dedicated")?;
         if version > NEWEST {
             r.notes().deviation(&NEWER_VERSION, at);
             let rest = r.remaining();
@@ -194,22 +192,6 @@ impl<'a> GameInfo<'a> {
         }
         r.trailing(&TRAILING_BYTES);
         Ok(info)
-    }
-
-    /// Reads what follows the counts of clients.
-    fn read_further(&mut self, r: &mut Reader<'a, '_>) -> Result<(), Error> {
-        if self.version < 3 {
-            let date = u32::from(r.u16_le("date")?) + DAYS_TO_1920;
-            let start = u32::from(r.u16_le("start date")?) + DAYS_TO_1920;
-            self.dates = Some([date, start]);
-        }
-        if self.version < 6 {
-            self.map = Some(text(r, "map")?);
-        }
-        self.size = Some([r.u16_le("width")?, r.u16_le("height")?]);
-        self.landscape = Some(r.u8("landscape")?);
-        self.dedicated = Some(r.u8("dedicated")?);
-        Ok(())
     }
 
     fn read_extensions(&mut self, r: &mut Reader<'a, '_>, has_names: bool) -> Result<(), Error> {
@@ -248,18 +230,15 @@ impl<'a> GameInfo<'a> {
             add("companies", i64::from(current).into());
             add("max-companies", i64::from(max).into());
         }
-        if let Some([width, height]) = self.size {
-            add("width", i64::from(width).into());
-            add("height", i64::from(height).into());
-        }
-        if let Some(landscape) = self.landscape {
-            let name = LANDSCAPES.get(usize::from(landscape));
-            let number = Value::Int(landscape.into());
-            add("landscape", name.map_or(number, |name| Value::from(*name)));
-        }
-        if let Some(dedicated) = self.dedicated {
-            add("dedicated", (dedicated != 0).into());
-        }
+        let [width, height] = self.size.map(i64::from);
+        add("width", width.into());
+        add("height", height.into());
+        let landscape = match LANDSCAPES.get(usize::from(self.landscape)) {
+            Some(name) => Value::from(*name),
+            None => Value::Int(self.landscape.into()),
+        };
+        add("landscape", landscape);
+        add("dedicated", (self.dedicated != 0).into());
         if let Some([date, start]) = self.dates {
             add("date", date_text(date).into());
             add("start-date", date_text(start).into());
@@ -415,8 +394,7 @@ pub fn explain(
         return None;
     }
     let mut r = Reader::new(bytes, notes);
-    let information = bytes.get(2).copied().filter(|_| message == INFORMATION);
-    let mut result = read_header(&mut r, information.unwrap_or(u8::MAX)).map(drop);
+    let mut result = read_header(&mut r).map(drop);
     if result.is_ok() && message == INFORMATION {
         result = GameInfo::read(&mut r).map(drop);
     }

@@ -2,7 +2,7 @@
 
 use super::deviation::*;
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, by_content, first_nul, whole_number};
+use crate::wire::{Error, ErrorKind, Notes, Reader, by_content, first_nul, whole_number};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -181,7 +181,7 @@ pub fn parse<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, Error>
         reply.password = text(&mut r, "password")?;
         reply.online = number_text(&mut r, "players")?;
         reply.max = number_text(&mut r, "max players")?;
-        parse_rules(&mut r, &mut reply);
+        parse_rules(&mut r, &mut reply)?;
         parse_players(&mut r, &mut reply);
         return Ok(reply);
     }
@@ -202,7 +202,11 @@ pub fn parse<'a>(bytes: &'a [u8], notes: &mut Notes) -> Result<Reply<'a>, Error>
 }
 
 /// Reads rules up to the empty key. Players follow only a list that is whole.
-fn parse_rules<'a>(r: &mut Reader<'a, '_>, reply: &mut Reply<'a>) {
+///
+/// # Errors
+///
+/// A length is 0.
+fn parse_rules<'a>(r: &mut Reader<'a, '_>, reply: &mut Reply<'a>) -> Result<(), Error> {
     loop {
         let at = r.at();
         if r.remaining() == 0 {
@@ -213,10 +217,15 @@ fn parse_rules<'a>(r: &mut Reader<'a, '_>, reply: &mut Reply<'a>) {
         match parse_rule(r) {
             Ok((b"", _)) => break,
             Ok(rule) if reply.rules.len() < MAX_ENTRIES => reply.rules.push(rule),
-            _ => return cut(r, at),
+            Err(error) if matches!(error.kind, ErrorKind::Bad(_)) => return Err(error),
+            _ => {
+                cut(r, at);
+                return Ok(());
+            }
         }
     }
     r.notes().ungroup();
+    Ok(())
 }
 
 /// Reads a key and its value. An empty key has none.

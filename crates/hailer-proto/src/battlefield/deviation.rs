@@ -12,6 +12,5 @@ deviations! {
     LATIN1 "latin1" "a name is not valid UTF-8 and is read as ISO-8859-1";
     NO_VERSION "no-version" "the server refuses to send its version, or sends none";
     NO_LIST "no-list" "the server refuses to send the list of players, or sends none";
-    CUT_LIST "cut-list" "the list of players has more or fewer words than its counts announce; whole rows are kept";
     ODD_LIST "odd-list" "the list of players cannot be read, and is left out";
 }

@@ -193,12 +193,11 @@ pub(super) fn read_version(words: &[&[u8]], status: &mut Status) -> bool {
     true
 }
 
-/// Reads the list of players. If there are fewer words than the counts announce, the whole rows
-/// are kept.
+/// Reads the list of players.
 ///
 /// # Errors
 ///
-/// A count is invalid, or there are fewer columns.
+/// A count is invalid, or does not fit the number of words.
 pub(super) fn read_players(words: &[&[u8]], notes: &mut Notes) -> Result<Vec<Player>, Error> {
     let count_of = |word: Option<&&[u8]>, field, limit: usize| {
         let count = word
@@ -220,11 +219,8 @@ pub(super) fn read_players(words: &[&[u8]], notes: &mut Notes) -> Result<Vec<Pla
     if columns == 0 && count == 0 && cells.is_empty() {
         return Ok(Vec::new());
     }
-    if columns == 0 {
+    if columns == 0 || cells.len() != count * columns {
         return Err(Error::bad("players", 0, "a word for each column"));
-    }
-    if cells.len() != count * columns {
-        notes.deviation(&CUT_LIST, 0);
     }
     let rows = cells.chunks_exact(columns).take(count);
     Ok(rows.map(|row| player(names, row, notes)).collect())
@@ -291,6 +287,7 @@ fn player(columns: &[&[u8]], row: &[&[u8]], notes: &mut Notes) -> Player {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn teams_are_limited() {
@@ -314,14 +311,25 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_cut_keep_whole_rows() {
-        let words = [OK, b"2", b"name", b"score", b"2", b"Al", b"3", b"Bo", b"5"];
-        for (length, players, is_cut) in [(9, 2, false), (8, 1, true), (7, 1, true), (5, 0, true)] {
-            let mut notes = Notes::default();
-            let list = read_players(&words[..length], &mut notes).unwrap();
-            assert_eq!(list.len(), players, "{length}");
-            assert_eq!(notes.met().any(|met| met == &CUT_LIST), is_cut, "{length}");
+    fn lists_with_missing_words_are_rejected() {
+        let words = [OK, b"2", b"name", b"score", b"2", b"Al", b"3", b"Bo", b"5", b"7"];
+        for length in 1..=words.len() {
+            let list = read_players(&words[..length], &mut Notes::default());
+            assert_eq!(list.is_ok(), length == 9, "{length}");
         }
-        assert!(read_players(&words[..3], &mut Notes::default()).is_err());
+        let error = |at: usize, word: &'static [u8]| {
+            let mut words = words;
+            words[at] = word;
+            let list = read_players(&words, &mut Notes::default());
+            list.unwrap_err().to_string()
+        };
+        assert_eq!(
+            error(1, b"200"),
+            "number of columns at offset 0: more than 32, the most accepted"
+        );
+        assert_eq!(
+            error(4, b"4000000000"),
+            "number of players at offset 0: more than 256, the most accepted"
+        );
     }
 }

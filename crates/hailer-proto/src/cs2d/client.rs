@@ -1,6 +1,6 @@
 //! The client: one request, whose reply has one or two datagrams (spec/cs2d.md#6).
 
-use super::deviation::NO_PLAYERS;
+use super::deviation::{NO_PLAYERS, UNREADABLE_PLAYERS};
 use super::message::{Player as WirePlayer, REQUEST, Reply, Server, flag};
 use crate::model::{Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
@@ -89,6 +89,10 @@ impl Cs2dExchange {
         let mut notes = Notes::default();
         let reply = match Reply::read(bytes, &mut notes) {
             Ok(reply) => reply,
+            Err(_) if self.status.is_some() => {
+                self.deviations.push(&UNREADABLE_PLAYERS);
+                return self.finish();
+            }
             Err(error) => return Step::Bad(error.into()),
         };
         for deviation in notes.met() {

@@ -1,6 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/cs2d.md#2 to #4).
 
-use super::deviation::{CUT_PLAYERS, SHORT_STATUS, TRAILING_BYTES};
+use super::deviation::{SHORT_STATUS, TRAILING_BYTES};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader};
 use alloc::vec::Vec;
@@ -145,28 +145,16 @@ fn read_players<'a>(r: &mut Reader<'a, '_>) -> Result<Vec<Player<'a>>, Error> {
     let mut players = Vec::new();
     for index in 0..count.into() {
         r.notes().group("players", index);
-        let at = r.at();
-        match read_player(r) {
-            Ok(player) => players.push(player),
-            Err(_) => {
-                r.notes().deviation(&CUT_PLAYERS, at);
-                r.skip_rest();
-                break;
-            }
-        }
+        players.push(Player {
+            id: r.u8("id")?,
+            name: r.counted_text("name")?,
+            team: r.u8("team")?,
+            score: r.i32_le("score")?,
+            deaths: r.i32_le("deaths")?,
+        });
     }
     r.notes().ungroup();
     Ok(players)
-}
-
-fn read_player<'a>(r: &mut Reader<'a, '_>) -> Result<Player<'a>, Error> {
-    Ok(Player {
-        id: r.u8("id")?,
-        name: r.counted_text("name")?,
-        team: r.u8("team")?,
-        score: r.i32_le("score")?,
-        deaths: r.i32_le("deaths")?,
-    })
 }
 
 /// Parses one datagram to collect its notes.

@@ -152,14 +152,23 @@ impl<'a> Body<'a> {
         self.range.clone()
     }
 
-    /// Parses the body as JSON.
+    /// Parses the body as JSON. A byte order mark before it is ignored.
     ///
     /// # Errors
     ///
     /// As [`Json::parse`].
     pub fn json(&self) -> Result<&Json<'a>, Error> {
+        let parse = || {
+            let mark = "\u{FEFF}".as_bytes();
+            let start = if self.bytes().starts_with(mark) {
+                self.range.start + mark.len()
+            } else {
+                self.range.start
+            };
+            Json::parse(self.whole, start..self.range.end, "JSON")
+        };
         self.json
-            .get_or_init(|| Json::parse(self.whole, self.range(), "JSON"))
+            .get_or_init(parse)
             .as_ref()
             .map_err(|error| *error)
     }

@@ -68,14 +68,26 @@ impl MumbleExchange {
         }
     }
 
+    /// Returns whether bytes contain the tag or the timestamp of this exchange. It tells an
+    /// unreadable reply from other datagrams.
+    fn has_echo(&self, bytes: &[u8]) -> bool {
+        let mut request = Vec::new();
+        let timestamp = self.timestamp;
+        Request::New { timestamp }.write(&mut request);
+        let start = request.strip_suffix(&[0x10, 1]).unwrap_or(&request);
+        let has_tag = bytes.len() > 12 && bytes.get(4..12) == Some(&self.tag);
+        has_tag || bytes.starts_with(start)
+    }
+
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
-        // The tag tells a reply that is cut or extended from other datagrams.
-        if !Reply::is_reply(bytes) && !Reply::has_tag(bytes, &self.tag) {
+        let is_reply = Reply::is_reply(bytes);
+        if !is_reply && !self.has_echo(bytes) {
             return Step::Wait;
         }
         let mut notes = Notes::default();
         let reply = match Reply::read(bytes, &mut notes) {
-            Ok(reply) => reply,
+            Ok(reply) if is_reply => reply,
+            Ok(_) => return Step::Wait,
             Err(error) => return Step::Bad(error.into()),
         };
         let is_ours = reply.tag == Some(self.tag) || reply.timestamp == Some(self.timestamp);
@@ -139,6 +151,7 @@ mod tests {
     use super::super::{Mumble, MumbleConfig, MumbleResponder};
     use super::*;
     use crate::{Epoch, Protocol, Responder};
+    use alloc::string::ToString;
 
     #[test]
     fn both_forms_take_turns() {
@@ -151,6 +164,45 @@ mod tests {
         }
         let [old, new] = [12, 14];
         assert_eq!(lengths, [old, new, old, new]);
+    }
+
+    #[test]
+    fn unreadable_replies_are_rejected() {
+        let exchange = MumbleExchange::new(&Ask::default(), Cookie(7));
+        let mut request = Vec::new();
+        let timestamp = exchange.timestamp;
+        Request::New { timestamp }.write(&mut request);
+        let new = |rest: &[u8]| [&request[..request.len() - 2], rest].concat();
+        let old = |tag: &[u8; 8], rest: &[u8]| [b"\0\x01\x03\x04", &tag[..], rest].concat();
+        let numbers = b"\0\0\0\x0C\0\0\0\xFA\0\x01\xFB\xD0";
+        let receive = |bytes: &[u8]| {
+            let mut exchange = MumbleExchange::new(&Ask::default(), Cookie(7));
+            match exchange.receive(bytes, &mut Vec::new()) {
+                Step::Bad(fault) => fault.to_string(),
+                Step::Wait => "wait".to_string(),
+                step => panic!("{step:?}"),
+            }
+        };
+        assert_eq!(receive(&old(b"hailer07", numbers)), "wait");
+        let tag = &exchange.tag;
+        assert_eq!(
+            receive(&old(tag, &numbers[..11])),
+            "bandwidth at offset 20: ends 1 byte too early"
+        );
+        assert_eq!(
+            receive(&old(tag, &[&numbers[..], b"\0"].concat())),
+            "end of message at offset 24: 1 bytes left over"
+        );
+        for end in 1..numbers.len() {
+            assert!(receive(&old(tag, &numbers[..end])).contains(" too early"));
+        }
+        // The request itself comes back.
+        assert_eq!(receive(&request), "wait");
+        let long = [b"\x20", &[0x80; 10][..], b"\x01"].concat();
+        for (rest, field) in [(&long[..], "users"), (b"\x22\x7F\x02", "key")] {
+            let error = receive(&new(rest));
+            assert!(error.starts_with(&format!("{field} at offset ")), "{error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/mumble.md#2 and #3).
 
-use super::deviation::{MISSING_BANDWIDTH, MISSING_MAXIMUM, TRAILING_BYTES};
+use super::deviation::{MISSING_BANDWIDTH, MISSING_MAXIMUM};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader};
 use alloc::string::ToString;
@@ -98,11 +98,6 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Returns whether bytes carry this tag at the place where replies of the old form have it.
-    pub fn has_tag(bytes: &[u8], tag: &[u8; 8]) -> bool {
-        bytes.len() > OLD_REQUEST && bytes.get(OLD_START.len()..OLD_REQUEST) == Some(tag)
-    }
-
     /// Returns whether bytes have the shape of a reply.
     pub fn is_reply(bytes: &[u8]) -> bool {
         let fields = Fields::read(&mut Reader::new(bytes, &mut Notes::discarding()));
@@ -117,21 +112,32 @@ impl Reply {
     /// Names the field that is truncated, too long or of another protocol, with its offset.
     pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
-        let reply = if bytes.first() == Some(&PING) {
-            read_new(&mut r)?
-        } else {
-            read_old(&mut r)?
-        };
+        if bytes.first() != Some(&PING) {
+            return read_old(&mut r);
+        }
+        let fields = Fields::read(&mut r)?;
         let at = r.at();
         for (field, deviation) in [
-            (reply.max, &MISSING_MAXIMUM),
-            (reply.bandwidth, &MISSING_BANDWIDTH),
+            (fields.max, &MISSING_MAXIMUM),
+            (fields.bandwidth, &MISSING_BANDWIDTH),
         ] {
             if field.is_none() {
                 r.notes().deviation(deviation, at);
             }
         }
-        Ok(reply)
+        let number =
+            |value: Option<u64>| value.map(|value| u32::try_from(value).unwrap_or(u32::MAX));
+        Ok(Self {
+            tag: None,
+            timestamp: fields.timestamp,
+            version: fields
+                .version
+                .map(|version| [48, 32, 16].map(|shift| (version >> shift) as u16)),
+            // A number of 0 is left out.
+            users: number(fields.users).unwrap_or(0),
+            max: number(fields.max),
+            bandwidth: number(fields.bandwidth),
+        })
     }
 
     /// Appends the reply in the form of the request.
@@ -187,28 +193,11 @@ fn read_old(r: &mut Reader<'_, '_>) -> Result<Reply, Error> {
         timestamp: None,
         version: Some([major, minor.into(), patch.into()]),
         users: number("users")?,
-        max: number("max users").ok(),
-        bandwidth: number("bandwidth").ok(),
+        max: Some(number("max users")?),
+        bandwidth: Some(number("bandwidth")?),
     };
-    // Also the start of a number that is cut.
-    r.trailing(&TRAILING_BYTES);
+    r.end()?;
     Ok(reply)
-}
-
-fn read_new(r: &mut Reader<'_, '_>) -> Result<Reply, Error> {
-    let fields = Fields::read(r)?;
-    let number = |value: Option<u64>| value.map(|value| u32::try_from(value).unwrap_or(u32::MAX));
-    Ok(Reply {
-        tag: None,
-        timestamp: fields.timestamp,
-        version: fields
-            .version
-            .map(|version| [48, 32, 16].map(|shift| (version >> shift) as u16)),
-        // A number of 0 is left out.
-        users: number(fields.users).unwrap_or(0),
-        max: number(fields.max),
-        bandwidth: number(fields.bandwidth),
-    })
 }
 
 /// Fields of the new form by number.
@@ -374,8 +363,7 @@ mod tests {
             let read = Reply::read(&out, &mut Notes::default()).unwrap();
             assert_eq!((read.users, read.max, read.bandwidth), (2, Some(100), Some(558_000)));
             let longer = [bytes, b"\x0F"].concat();
-            let is_old = matches!(request, Request::Old { .. });
-            assert_eq!(Reply::read(&longer, &mut Notes::default()).is_ok(), is_old);
+            assert!(Reply::read(&longer, &mut Notes::default()).is_err());
         }
     }
 

@@ -29,7 +29,7 @@ impl Format for OpenTtdFormat {
 
     fn read(bytes: &[u8], notes: &mut Notes) -> Result<Box<Status>, Fault> {
         let mut r = Reader::new(bytes, notes);
-        let refusal = match openttd_info::read_header(&mut r, kind::INFO)? {
+        let refusal = match openttd_info::read_header(&mut r)? {
             kind::INFO => return Ok(GameInfo::read(&mut r)?.status()),
             kind::FULL => "full",
             kind::BANNED => "banned",

@@ -45,7 +45,7 @@ fn read(bytes: &[u8], notes: &mut Notes) -> Result<Box<Status>, Error> {
         return Ok(status);
     }
     let mut r = Reader::new(bytes, notes);
-    openttd_info::read_header(&mut r, REPLY_KIND)?;
+    openttd_info::read_header(&mut r)?;
     Ok(GameInfo::read(&mut r)?.status())
 }
 

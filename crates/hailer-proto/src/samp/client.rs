@@ -170,7 +170,13 @@ impl SampExchange {
         let mut notes = Notes::default();
         let reply = match Reply::read(bytes, &mut notes) {
             Ok(reply) => reply,
-            Err(error) => return Step::Bad(error.into()),
+            Err(error) => {
+                let kind = bytes.get(10).and_then(|byte| Kind::of_byte(*byte));
+                return match kind.filter(|kind| self.waiting.contains(kind)) {
+                    Some(kind) => self.leave_out(kind),
+                    None => Step::Bad(error.into()),
+                };
+            }
         };
         let is_expected = match &reply.body {
             Body::Info(_) => self.status.is_none(),
@@ -195,6 +201,14 @@ impl SampExchange {
             Body::Links(links) => self.receive_links(&links),
             Body::Ping(_) | Body::Console(_) => Step::Wait,
         }
+    }
+
+    /// Continues without a list that is unreadable: a second reply would be the same.
+    fn leave_out(&mut self, kind: Kind) -> Step {
+        self.notes.deviation(&UNREADABLE_LIST, 0);
+        self.waiting.retain(|waiting| *waiting != kind);
+        self.silent = 0;
+        self.proceed()
     }
 
     fn receive_info(&mut self, info: &Info<'_>, game: Game, out: &mut Vec<u8>) -> Step {

@@ -1,6 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/samp.md#2 and #3).
 
-use super::deviation::{CUT_LIST, SHORT_INFO, TRAILING_BYTES};
+use super::deviation::{CUT_LINKS, SHORT_INFO, TRAILING_BYTES};
 use crate::codepage::decode;
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Deviation, Error, Notes, Reader};
@@ -100,7 +100,8 @@ impl Kind {
         }
     }
 
-    fn of_byte(byte: u8) -> Option<Self> {
+    /// Returns the kind that a byte names.
+    pub fn of_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.byte() == byte)
     }
 
@@ -255,13 +256,13 @@ impl<'a> Reply<'a> {
             Kind::Info => Body::Info(info(&mut r, game)?),
             Kind::Rules => Body::Rules(list(&mut r, "rules", MAX_RULES, |r| {
                 Ok((text(r, "key")?, text(r, "value")?))
-            })),
+            })?),
             Kind::Players => Body::Players(list(&mut r, "players", MAX_PLAYERS, |r| {
                 player(r, game == Game::SanAndreas, false)
-            })),
+            })?),
             Kind::Details => Body::Players(list(&mut r, "players", MAX_PLAYERS, |r| {
                 player(r, true, true)
-            })),
+            })?),
             Kind::Links => Body::Links(links(&mut r)),
             Kind::Ping => Body::Ping(r.raw(PING, "ping")?),
             Kind::Console => {
@@ -341,32 +342,25 @@ fn cut(r: &mut Reader<'_, '_>, deviation: &'static Deviation, at: usize) {
 /// Keys and values.
 pub type Rules<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-/// Reads a count and its entries, at most `limit`. Entries after a cut one are left out.
+/// Reads a count, at most `limit`, and its entries.
 fn list<'a, 'n, T>(
     r: &mut Reader<'a, 'n>,
     name: &'static str,
     limit: usize,
     mut entry: impl FnMut(&mut Reader<'a, 'n>) -> Result<T, Error>,
-) -> Vec<T> {
+) -> Result<Vec<T>, Error> {
     let at = r.at();
+    let count = usize::from(r.u16_le("count")?);
+    if count > limit {
+        return Err(Error::limit("count", at, limit));
+    }
     let mut entries = Vec::new();
-    let Ok(count) = r.u16_le("count") else {
-        cut(r, &CUT_LIST, at);
-        return entries;
-    };
-    for index in 0..usize::from(count) {
+    for index in 0..count {
         r.notes().group(name, index);
-        let at = r.at();
-        match entry(r) {
-            Ok(entry) if index < limit => entries.push(entry),
-            _ => {
-                cut(r, &CUT_LIST, at);
-                break;
-            }
-        }
+        entries.push(entry(r)?);
     }
     r.notes().ungroup();
-    entries
+    Ok(entries)
 }
 
 fn player<'a>(
@@ -393,7 +387,7 @@ fn links<'a>(r: &mut Reader<'a, '_>) -> [&'a [u8]; 4] {
     fields.map(|field| {
         let at = r.at();
         long_text(r, field).unwrap_or_else(|_| {
-            cut(r, &CUT_LIST, at);
+            cut(r, &CUT_LINKS, at);
             &[]
         })
     })
@@ -500,20 +494,28 @@ mod tests {
     }
 
     #[test]
-    fn lists_end_at_a_cut_entry_or_at_the_limit() {
-        let entries = |entries: usize| {
-            let mut bytes = b"SAMP\xC0\0\x02\x07\x61\x1Er\xFF\xFF".to_vec();
-            bytes.extend([1, b'k', 1, b'v'].repeat(entries));
-            let mut notes = Notes::default();
-            let reply = Reply::read(&bytes, &mut notes).unwrap();
-            assert_eq!(notes.met().collect::<Vec<_>>(), [&CUT_LIST]);
-            match reply.body {
-                Body::Rules(rules) => rules.len(),
-                _ => 0,
-            }
+    fn lists_with_missing_entries_are_rejected() {
+        let read = |rest: &[u8]| {
+            let bytes = [&b"SAMP\xC0\0\x02\x07\x61\x1E"[..], rest].concat();
+            Reply::read(&bytes, &mut Notes::default()).map(drop)
         };
-        assert_eq!(entries(0), 0);
-        assert_eq!(entries(3), 3);
-        assert_eq!(entries(MAX_RULES + 9), MAX_RULES);
+        let error = |rest: &[u8]| read(rest).unwrap_err().to_string();
+        assert_eq!(
+            error(b"r\xFF\xFF\x07lagcomp\x02On"),
+            "count at offset 11: more than 512, the most accepted"
+        );
+        assert_eq!(
+            error(b"r\x02\0\x07lagcomp\x02On"),
+            "key at offset 24: ends 1 byte too early"
+        );
+        assert_eq!(
+            error(b"c\x01\0\x02Al\0"),
+            "score at offset 16: ends 3 bytes too early"
+        );
+        let players = b"c\x02\0\x02Al\x0F\0\0\0\x02Bo\xFD\xFF\xFF\xFF";
+        assert!(read(players).is_ok());
+        for end in 1..players.len() {
+            assert!(error(&players[..end]).contains(" too early"), "{end}");
+        }
     }
 }

@@ -6,6 +6,5 @@ deviations! {
     PLAYERS_LEFT_OUT "players-left-out" "the server counts clients and lists none, as above its rate limit";
     MISSING_PLAYERS "missing-players" "there are fewer clients in the list than the server counts";
     CUT_LIST "cut-list" "the list ends within a client, or bytes follow it; the complete clients are kept";
-    MISSING_NUL "missing-nul" "the last text of the datagram has no NUL at its end, so that it may be cut";
     ODD_NUMBER "odd-number" "a number is not a plain decimal text";
 }

@@ -1,6 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/teeworlds.md#2 to #5).
 
-use super::deviation::{CUT_LIST, MISSING_NUL, ODD_NUMBER};
+use super::deviation::{CUT_LIST, ODD_NUMBER};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, by_content, first_nul, whole_number};
 use alloc::{format, string::ToString, vec::Vec};
@@ -446,7 +446,7 @@ fn read_info<'a>(r: &mut Reader<'a, '_>, form: Form, has_token: bool) -> Result<
     info.players = number(r, "players")?;
     info.max_players = number(r, "max players")?;
     if form != Form::Five {
-        info.clients = number(r, "clients")?;
+        info.clients = clients(r, number)?;
         info.max_clients = number(r, "max clients")?;
     }
     match form {
@@ -454,7 +454,7 @@ fn read_info<'a>(r: &mut Reader<'a, '_>, form: Form, has_token: bool) -> Result<
         Form::Extended => info.reserved = text(r, "reserved")?,
         Form::Five | Form::Six | Form::Seven => {}
     }
-    info.list = list(r, form)?;
+    info.list = list(r, form, 0)?;
     Ok(info)
 }
 
@@ -469,7 +469,7 @@ fn read_more<'a>(r: &mut Reader<'a, '_>) -> Result<Reply<'a>, Error> {
     Ok(Reply::More {
         token,
         number,
-        list: list(r, Form::Extended)?,
+        list: list(r, Form::Extended, 0)?,
     })
 }
 
@@ -483,7 +483,7 @@ fn read_seven<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
     let host = text(r, "host")?;
     let map = text(r, "map")?;
     let game_type = text(r, "game type")?;
-    Ok(Info {
+    let mut info = Info {
         form: Form::Seven,
         token,
         tokens: [client, server],
@@ -496,11 +496,14 @@ fn read_seven<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         skill: integer(r, "skill level")?,
         players: integer(r, "players")?,
         max_players: integer(r, "max players")?,
-        clients: integer(r, "clients")?,
+        clients: clients(r, integer)?,
         max_clients: integer(r, "max clients")?,
-        list: list(r, Form::Seven)?,
         ..Info::default()
-    })
+    };
+    // Servers count the listed clients only.
+    let counted = info.clients.and_then(|clients| usize::try_from(clients).ok());
+    info.list = list(r, Form::Seven, counted.unwrap_or(0))?;
+    Ok(info)
 }
 
 /// Reads the start of a message of 0.7: the tokens of receiver and sender.
@@ -519,10 +522,28 @@ fn read_token(r: &mut Reader<'_, '_>, field: &'static str) -> Result<Token, Erro
     Ok(token)
 }
 
-/// Reads clients up to the end of the datagram, or up to one that is incomplete.
-fn list<'a>(r: &mut Reader<'a, '_>, form: Form) -> Result<Vec<Client<'a>>, Error> {
+/// Reads the number of clients with `read`.
+fn clients<'a, 'n>(
+    r: &mut Reader<'a, 'n>,
+    read: impl FnOnce(&mut Reader<'a, 'n>, &'static str) -> Result<Option<i64>, Error>,
+) -> Result<Option<i64>, Error> {
+    let at = r.at();
+    let clients = read(r, "clients")?;
+    if clients.is_some_and(|clients| clients > MAX_CLIENTS as i64) {
+        return Err(Error::limit("clients", at, MAX_CLIENTS));
+    }
+    Ok(clients)
+}
+
+/// Reads clients up to the end of the datagram, or up to one that is incomplete. A list that is not
+/// empty has at least `least` clients.
+fn list<'a>(
+    r: &mut Reader<'a, '_>,
+    form: Form,
+    least: usize,
+) -> Result<Vec<Client<'a>>, Error> {
     let mut list = Vec::new();
-    while r.remaining() > 0 {
+    while r.remaining() > 0 || (1..least).contains(&list.len()) {
         let at = r.at();
         if list.len() == MAX_CLIENTS {
             return Err(Error::limit("client", at, MAX_CLIENTS));
@@ -530,6 +551,7 @@ fn list<'a>(r: &mut Reader<'a, '_>, form: Form) -> Result<Vec<Client<'a>>, Error
         r.notes().group("clients", list.len());
         match read_client(r, form) {
             Ok(client) => list.push(client),
+            Err(error) if list.len() < least => return Err(error),
             Err(_) => {
                 r.notes().deviation(&CUT_LIST, at);
                 break;
@@ -566,16 +588,12 @@ fn read_client<'a>(r: &mut Reader<'a, '_>, form: Form) -> Result<Client<'a>, Err
     Ok(client)
 }
 
-/// Reads a text up to its NUL. The last one may lack it.
+/// Reads a text up to its NUL.
 fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Error> {
     let at = r.at();
     let length = first_nul(r.rest()).unwrap_or(r.remaining());
-    let is_last = length > 0 && length == r.remaining();
-    let text = r.take(length + usize::from(!is_last), field)?;
+    let text = r.take(length + 1, field)?;
     let text = text.get(..length).unwrap_or_default();
-    if is_last {
-        r.notes().deviation(&MISSING_NUL, at);
-    }
     r.note(at, field, || format!("{:?}", by_content(text).0));
     Ok(text)
 }

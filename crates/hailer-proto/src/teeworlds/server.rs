@@ -248,7 +248,8 @@ impl<'a> Server<'a> {
         let names = status.name.iter().chain(&status.motd);
         let mut names = names.map(wire_text);
         let name = names.find(|name| !name.trim().is_empty());
-        let clients = status.players.count().clamp(0, MAX_COUNT);
+        let clients = status.players.count();
+        let clients = clients.clamp(0, message::MAX_CLIENTS as i64);
         let host = status
             .address
             .as_ref()

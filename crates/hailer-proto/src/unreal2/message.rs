@@ -266,7 +266,7 @@ fn info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         info.skill = Some(text(r, "skill")?);
     }
     if has_more(r) {
-        r.raw(r.remaining().min(2), "end")?;
+        r.raw(2, "end")?;
     }
     r.trailing(&TRAILING_BYTES);
     Ok(info)
@@ -281,7 +281,7 @@ fn has_more(r: &mut Reader<'_, '_>) -> bool {
     r.remaining() > 0
 }
 
-/// Reads entries up to the end. The first one must be whole.
+/// Reads entries up to the end.
 fn list<'a, 'n, T>(
     r: &mut Reader<'a, 'n>,
     (name, field): (&'static str, &'static str),
@@ -293,14 +293,7 @@ fn list<'a, 'n, T>(
         let at = r.at();
         limit(field, entries.len(), max, at)?;
         r.notes().group(name, entries.len());
-        match entry(r) {
-            Ok(entry) => entries.push(entry),
-            Err(error) if entries.is_empty() => return Err(error),
-            Err(_) => {
-                r.notes().deviation(&CUT_LIST, at);
-                break;
-            }
-        }
+        entries.push(entry(r)?);
     }
     r.notes().ungroup();
     Ok(entries)

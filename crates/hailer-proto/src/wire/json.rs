@@ -4,10 +4,9 @@
 //! request, because most bytes of a status are an icon that many callers skip. An [`Item`] knows
 //! its bytes, for errors and for `hailer decode`.
 //!
-//! Stricter than many parsers (no comments, trailing commas or NaN), with three exceptions that real
-//! servers need: a byte order mark before the text is skipped, texts may contain control characters,
-//! and a lone half of a surrogate pair becomes U+FFFD. So does invalid UTF-8, which
-//! [`Item::is_utf8`] shows.
+//! Stricter than many parsers (no comments, trailing commas, NaN or byte order mark), with two
+//! exceptions that real servers need: texts may contain control characters, and a lone half of a
+//! surrogate pair becomes U+FFFD. So does invalid UTF-8, which [`Item::is_utf8`] shows.
 //!
 //! Limits: 128 levels, 100,000 values, 4 GiB of text.
 
@@ -78,19 +77,14 @@ impl<'a> Json<'a> {
     /// Names the offset of the first byte that is not JSON, or of the value that exceeds a limit.
     pub fn parse(bytes: &'a [u8], range: Range<usize>, field: &'static str) -> Result<Self, Error> {
         let bytes = bytes.get(..range.end).unwrap_or(bytes);
-        let text = bytes.get(range.start..).unwrap_or_default();
-        let mark = match text {
-            [0xEF, 0xBB, 0xBF, ..] => 3,
-            _ => 0,
-        };
         let mut parser = Parser {
             bytes,
-            at: range.start + mark,
+            at: range.start,
             field,
             nodes: Vec::with_capacity(range.len() / 12 + 8),
         };
         parser.document()?;
-        let text = core::str::from_utf8(text);
+        let text = core::str::from_utf8(bytes.get(range.start..).unwrap_or_default());
         Ok(Self {
             bytes,
             valid: text.ok().map(|text| (range.start, text)),
@@ -724,7 +718,7 @@ mod tests {
             ),
             ("NaN", "JSON at offset 0: expected a JSON value"),
             ("-Infinity", "JSON at offset 1: expected a digit"),
-            ("\u{FEFF}}", "JSON at offset 3: expected a JSON value"),
+            ("\u{FEFF}{}", "JSON at offset 0: expected a JSON value"),
             ("{}\u{FEFF}", "JSON at offset 2: 3 bytes left over"),
             ("1 1", "JSON at offset 2: 1 bytes left over"),
             ("{}{", "JSON at offset 2: 1 bytes left over"),
