@@ -312,7 +312,9 @@ mod tests {
 
     #[test]
     fn lists_with_missing_words_are_rejected() {
-        let words = [OK, b"2", b"name", b"score", b"2", b"Al", b"3", b"Bo", b"5", b"7"];
+        let words = [
+            OK, b"2", b"name", b"score", b"2", b"Al", b"3", b"Bo", b"5", b"7",
+        ];
         for length in 1..=words.len() {
             let list = read_players(&words[..length], &mut Notes::default());
             assert_eq!(list.is_ok(), length == 9, "{length}");

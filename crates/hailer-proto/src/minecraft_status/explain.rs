@@ -97,7 +97,6 @@ fn starts_json(bytes: &[u8]) -> bool {
         .count()
         + 1;
     let text = start.get(length..).unwrap_or_default();
-    // The text after a byte order mark is not JSON; the error says so.
     let text = text.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(text);
     matches!(text, [b'{', b'"' | b'}', ..])
 }

@@ -501,7 +501,9 @@ fn read_seven<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         ..Info::default()
     };
     // Servers count the listed clients only.
-    let counted = info.clients.and_then(|clients| usize::try_from(clients).ok());
+    let counted = info
+        .clients
+        .and_then(|clients| usize::try_from(clients).ok());
     info.list = list(r, Form::Seven, counted.unwrap_or(0))?;
     Ok(info)
 }
@@ -537,11 +539,7 @@ fn clients<'a, 'n>(
 
 /// Reads clients up to the end of the datagram, or up to one that is incomplete. A list that is not
 /// empty has at least `least` clients.
-fn list<'a>(
-    r: &mut Reader<'a, '_>,
-    form: Form,
-    least: usize,
-) -> Result<Vec<Client<'a>>, Error> {
+fn list<'a>(r: &mut Reader<'a, '_>, form: Form, least: usize) -> Result<Vec<Client<'a>>, Error> {
     let mut list = Vec::new();
     while r.remaining() > 0 || (1..least).contains(&list.len()) {
         let at = r.at();
