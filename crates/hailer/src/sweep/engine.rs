@@ -19,6 +19,7 @@ use connections::Connections;
 pub(super) use connections::STREAM_BATCH;
 
 use super::flight::{Id, ProbeTable, TICK};
+use super::lines::ListError;
 use super::pace::SharedLimits;
 use super::services::{self, KindNumber, TargetKind};
 use super::window::{Delays, Window};
@@ -314,10 +315,7 @@ impl SweepEngine {
                 Some(name) => name.to_string(),
                 None => format!("{}://{}", probe.protocol.info().id, probe.address),
             };
-            let problem = format!(
-                "a process can sweep with at most {} protocols and games",
-                services::MAX_KINDS
-            );
+            let problem = ListError::TooManyKinds.to_string();
             sink.record(ProbeResult {
                 index: probe.index,
                 name: probe.name,

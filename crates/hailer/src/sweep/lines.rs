@@ -1,6 +1,5 @@
 //! Lists of targets and exclusions, line by line.
 
-use super::services::MAX_KINDS;
 use crate::catalog::CatalogError;
 use crate::target::TargetError;
 use std::io::{self, BufRead, BufReader, Read};
@@ -9,6 +8,8 @@ use std::sync::Arc;
 /// Largest number of probes in a sweep and of addresses in a range. At 400 probes per second they
 /// take 87 years.
 pub(super) const MAX_PROBES: u64 = 1 << 40;
+/// Largest number of protocols and games that one process can sweep with.
+pub(super) const MAX_KINDS: usize = 1 << 13;
 /// Longest target, in bytes.
 const MAX_LINE: usize = 1024;
 

@@ -4,16 +4,13 @@
 //! callers, and protocols with a game, get the next numbers when they are first used. A process has
 //! at most [`MAX_KINDS`] numbers; they are never freed.
 
-use super::ListError;
+use super::lines::{ListError, MAX_KINDS};
 use crate::catalog::{self, CatalogError};
 use hailer_proto::games::Quirk;
 use hailer_proto::minecraft_query::MinecraftQuery;
 use hailer_proto::{Game, Protocol, Transport, registry};
 use std::fmt;
 use std::sync::OnceLock;
-
-/// How many protocols and games one process can use in sweeps.
-pub(super) const MAX_KINDS: usize = 1 << 13;
 
 /// Kinds outside of the registry, in the order of their first use.
 static ADDED: [OnceLock<TargetKind>; MAX_KINDS] = [const { OnceLock::new() }; MAX_KINDS];

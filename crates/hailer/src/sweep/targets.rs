@@ -27,7 +27,7 @@ use super::span::{Span, address, number, span};
 use crate::target::{Host, Target, TargetError};
 use hailer_proto::Protocol;
 use siphasher::sip::SipHasher13;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::hash::Hasher;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -161,11 +161,11 @@ impl Collector {
         if let Some(ip) = single
             && let Some(first) = services.clone().next()
         {
-            let place = (ip, first.port);
-            if self.listed.contains_key(&place) {
-                self.listed_again += 1;
-            } else {
-                self.listed.insert(place, services.collect());
+            match self.listed.entry((ip, first.port)) {
+                btree_map::Entry::Occupied(_) => self.listed_again += 1,
+                btree_map::Entry::Vacant(place) => {
+                    place.insert(services.collect());
+                }
             }
             return Ok(());
         }
