@@ -7,7 +7,8 @@ use hailer_proto::model::Roster;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Answer of a server in one protocol.
+/// Answer of a server. Its protocol is `answer.transcript.protocol`, and the server's address
+/// `answer.transcript.address`.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Protocol, address and datagrams of the exchange.
