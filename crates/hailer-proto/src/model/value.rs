@@ -112,7 +112,8 @@ impl From<&str> for Value {
 }
 
 impl core::fmt::Display for Value {
-    /// Formats the value for people: lists separated by commas, tables as `key=value`.
+    /// Formats the value for people: lists separated by commas, tables as `key=value`. Lists and
+    /// tables in a table have brackets.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Bool(true) => f.write_str("yes"),
@@ -127,12 +128,28 @@ impl core::fmt::Display for Value {
                 }
                 Ok(())
             }
-            Self::Table(entries) => named(f, entries.iter().map(|(key, value)| (&**key, value))),
+            Self::Table(entries) => named(
+                f,
+                entries.iter().map(|(key, value)| (&**key, Nested(value))),
+            ),
             Self::Rows(rows) => rows.iter().enumerate().try_for_each(|(i, row)| {
                 f.write_str(if i > 0 { ", " } else { "" })?;
                 named(f, row)
             }),
             Self::Point([x, y, z]) => write!(f, "{x}, {y}, {z}"),
+        }
+    }
+}
+
+/// Value of an entry of a table.
+struct Nested<'a>(&'a Value);
+
+impl core::fmt::Display for Nested<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            list @ (Value::List(_) | Value::Rows(_)) => write!(f, "[{list}]"),
+            table @ Value::Table(_) => write!(f, "{{{table}}}"),
+            value => value.fmt(f),
         }
     }
 }
@@ -212,6 +229,17 @@ mod tests {
     use super::*;
     use alloc::string::ToString;
     use alloc::vec;
+
+    #[test]
+    fn nested_values_have_brackets() {
+        let inner = Value::Table(vec![("a".into(), 1.into())]);
+        let value = Value::Table(vec![
+            ("queue".into(), 1.into()),
+            ("list".into(), Value::List(vec![1.into(), inner.clone()])),
+            ("deep".into(), inner),
+        ]);
+        assert_eq!(value.to_string(), "queue=1 list=[1, a=1] deep={a=1}");
+    }
 
     #[test]
     fn rows_are_a_list_of_tables() {
