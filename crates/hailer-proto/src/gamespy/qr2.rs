@@ -227,7 +227,10 @@ pub(crate) fn unsplit_pairs<'a>(
         };
         match pair {
             Some(pair) => push_pair(&mut reply.pairs, pair, at)?,
-            None if reply.pairs.is_empty() => return Err(short(r, "pair.key")),
+            // The kit cuts replies at its limit only.
+            None if reply.pairs.is_empty() || r.whole().len() < MAX_REPLY => {
+                return Err(short(r, "pair.key"));
+            }
             None => {
                 truncated(r);
                 break;
@@ -279,13 +282,17 @@ pub(crate) fn unsplit_table<'a>(
     }
     let at = r.at();
     // Letters are not the high byte of a sensible count.
-    let has_count = r.rest().first().is_none_or(|&byte| byte <= 0x40);
+    let has_count = r.rest().first().is_none_or(|byte| !byte.is_ascii_alphabetic());
     let (count, end) = if has_count {
         (Some(u32::from(r.u16_be("rows")?)), TableEnd::Counted)
     } else {
         r.notes().deviation(count_missing, at);
         (None, TableEnd::Open)
     };
+    let most = MAX_ROW + 1;
+    if count.is_some_and(|count| count > most) {
+        return Err(Error::limit("rows", at, most as usize));
+    }
     let mut columns: Vec<Column<'a>> = Vec::new();
     loop {
         let at = r.at();
@@ -318,8 +325,8 @@ pub(crate) fn unsplit_table<'a>(
         if count.is_none() && matches!(r.rest().first(), None | Some(0)) {
             break;
         }
-        if row > MAX_ROW {
-            return Err(Error::limit("rows", r.at(), MAX_ROW as usize + 1));
+        if row == most {
+            return Err(Error::limit("rows", r.at(), most as usize));
         }
         r.notes().group(name, row as usize);
         let mut values = Vec::with_capacity(columns.len());

@@ -263,6 +263,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pairs_that_end_early_are_rejected() {
+        let whole = b"\0HAILhostname\0Test\0gamever\x001.12\0mapname\0DM1\0\0";
+        let read = |bytes: &[u8]| {
+            let mut reply = Reply::default();
+            parse_reply(bytes, Sections::INFO, &mut reply, &mut Notes::default())
+        };
+        assert_eq!(read(whole), Ok(()));
+        for end in 0..whole.len() {
+            assert!(read(&whole[..end]).is_err(), "{end}");
+        }
+        // The kit cuts longer replies.
+        let long = [&whole[..whole.len() - 1], &[b'a'; qr2::MAX_REPLY]].concat();
+        assert_eq!(read(&long), Ok(()));
+    }
+
+    #[test]
+    fn counts_of_rows_have_a_limit() {
+        for (count, is_read) in [([0, 1], true), ([4, 1], false), ([0xFF, 0xFF], false)] {
+            let bytes = [b"\0HAIL", &count[..], b"player_\0\0Al\0\0\0team_t\0\0"].concat();
+            let mut reply = Reply::default();
+            let read = parse_reply(&bytes, Sections::LISTS, &mut reply, &mut Notes::default());
+            assert_eq!(read.is_ok(), is_read, "{count:?}");
+        }
+    }
+
+    #[test]
     fn nothing_follows_a_truncated_table() {
         let mut reply = Reply::default();
         let mut notes = Notes::default();

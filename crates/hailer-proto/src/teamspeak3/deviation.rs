@@ -4,7 +4,7 @@ use crate::wire::deviations;
 
 deviations! {
     NO_LIST "no-list" "the server refuses to send the list of clients, sends none, or one above the limits";
-    BAD_ESCAPE "bad-escape" "a value has a backslash without a known character after it";
+    BAD_ESCAPE "bad-escape" "a value has a backslash with an unknown character after it";
     INVALID_UTF8 "invalid-utf8" "a value is not valid UTF-8";
     ODD_NUMBER "odd-number" "a number has another form, and is left out";
 }

@@ -110,7 +110,7 @@ pub fn items<'a>(line: &'a [u8], start: usize, notes: &mut Notes) -> Result<Vec<
             }
             let end = memchr(b'=', pair).unwrap_or(pair.len());
             let (key, value) = pair.split_at(end);
-            let value = unescape(value.get(1..).unwrap_or_default(), start, notes);
+            let value = unescape(value.get(1..).unwrap_or_default(), start, notes)?;
             values.push((key, value));
         }
         items.push(values);
@@ -119,12 +119,20 @@ pub fn items<'a>(line: &'a [u8], start: usize, notes: &mut Notes) -> Result<Vec<
 }
 
 /// Replaces escapes, in one pass from left to right.
-fn unescape<'a>(value: &'a [u8], start: usize, notes: &mut Notes) -> Cow<'a, [u8]> {
+///
+/// # Errors
+///
+/// The value ends after a backslash.
+fn unescape<'a>(
+    value: &'a [u8],
+    start: usize,
+    notes: &mut Notes,
+) -> Result<Cow<'a, [u8]>, Error> {
     if core::str::from_utf8(value).is_err() {
         notes.deviation(&INVALID_UTF8, start);
     }
     if memchr(b'\\', value).is_none() {
-        return Cow::Borrowed(value);
+        return Ok(Cow::Borrowed(value));
     }
     let mut out = Vec::with_capacity(value.len());
     let mut bytes = value.iter().copied();
@@ -133,20 +141,19 @@ fn unescape<'a>(value: &'a [u8], start: usize, notes: &mut Notes) -> Cow<'a, [u8
             out.push(byte);
             continue;
         }
-        let next = bytes.next();
-        let known = next.and_then(|next| {
-            let escape = ESCAPES
-                .iter()
-                .find(|(_, escape)| *escape == char::from(next));
-            escape.map(|(c, _)| *c as u8)
-        });
-        if known.is_none() {
-            notes.deviation(&BAD_ESCAPE, start);
-            out.push(byte);
+        let Some(next) = bytes.next() else {
+            return Err(Error::bad("value", start, "a character after a backslash"));
+        };
+        let mut escapes = ESCAPES.iter();
+        match escapes.find(|(_, escape)| *escape == char::from(next)) {
+            Some((c, _)) => out.push(*c as u8),
+            None => {
+                notes.deviation(&BAD_ESCAPE, start);
+                out.extend([byte, next]);
+            }
         }
-        out.extend(known.or(next));
     }
-    Cow::Owned(out)
+    Ok(Cow::Owned(out))
 }
 
 /// Appends a value with escapes.
@@ -268,6 +275,7 @@ fn explain_line(r: &mut Reader<'_, '_>, direction: Direction) -> Result<(), Erro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::ToString;
 
     #[test]
     fn escapes_are_replaced_in_one_pass() {
@@ -279,7 +287,7 @@ mod tests {
             ("plain", "plain"),
         ] {
             let mut notes = Notes::default();
-            let back = unescape(escaped.as_bytes(), 0, &mut notes);
+            let back = unescape(escaped.as_bytes(), 0, &mut notes).unwrap();
             assert_eq!(&*back, plain.as_bytes());
             assert_eq!(notes.met().count(), 0);
             let mut out = Vec::new();
@@ -287,9 +295,14 @@ mod tests {
             assert_eq!(out, escaped.as_bytes());
         }
         let mut notes = Notes::default();
-        assert_eq!(&*unescape(br"a\x\", 0, &mut notes), br"a\x\");
+        assert_eq!(&*unescape(br"a\x", 0, &mut notes).unwrap(), br"a\x");
         let met: Vec<_> = notes.met().map(|met| met.name).collect();
         assert_eq!(met, ["bad-escape"]);
+        let error = unescape(br"a\", 7, &mut notes).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "value at offset 7: expected a character after a backslash"
+        );
     }
 
     #[test]
