@@ -406,6 +406,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn information_that_is_cut_is_rejected() {
+        let body = b"\x07\0\xEB\x41\0\0\0\0\0\0\xFF\xFF\xFF\xFF\0\0\x32\x13\x0B\0\x1F\xDE\x0A\0\
+            \x0F\x02\x19Test\x0014.1\0\0\x19\x03\x01\0\x02\0\x01\0\x01";
+        let mut whole = Vec::new();
+        write_packet(6, body, &mut whole);
+        let read = |bytes: &[u8]| {
+            let mut notes = Notes::default();
+            let mut r = Reader::new(bytes, &mut notes);
+            read_header(&mut r)?;
+            GameInfo::read(&mut r).map(drop)
+        };
+        assert_eq!(read(&whole), Ok(()));
+        for end in 0..whole.len() {
+            assert!(read(&whole[..end]).is_err(), "{end}");
+        }
+        // The length fits, and the structure is cut.
+        for end in 0..body.len() {
+            let mut packet = Vec::new();
+            write_packet(6, &body[..end], &mut packet);
+            assert!(read(&packet).is_err(), "{end}");
+        }
+    }
+
+    #[test]
     fn a_script_has_a_version_or_a_name() {
         for (version, name, is_script) in [
             (NO_SCRIPT, "", false),

@@ -282,7 +282,10 @@ pub(crate) fn unsplit_table<'a>(
     }
     let at = r.at();
     // Letters are not the high byte of a sensible count.
-    let has_count = r.rest().first().is_none_or(|byte| !byte.is_ascii_alphabetic());
+    let has_count = r
+        .rest()
+        .first()
+        .is_none_or(|byte| !byte.is_ascii_alphabetic());
     let (count, end) = if has_count {
         (Some(u32::from(r.u16_be("rows")?)), TableEnd::Counted)
     } else {

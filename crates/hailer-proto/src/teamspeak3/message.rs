@@ -123,11 +123,7 @@ pub fn items<'a>(line: &'a [u8], start: usize, notes: &mut Notes) -> Result<Vec<
 /// # Errors
 ///
 /// The value ends after a backslash.
-fn unescape<'a>(
-    value: &'a [u8],
-    start: usize,
-    notes: &mut Notes,
-) -> Result<Cow<'a, [u8]>, Error> {
+fn unescape<'a>(value: &'a [u8], start: usize, notes: &mut Notes) -> Result<Cow<'a, [u8]>, Error> {
     if core::str::from_utf8(value).is_err() {
         notes.deviation(&INVALID_UTF8, start);
     }

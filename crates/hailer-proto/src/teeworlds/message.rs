@@ -749,6 +749,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_reply_of_seven_ends_only_before_or_after_its_list() {
+        let bytes = b"!HAIL\xA1\xB2\xC3\xD4\xFF\xFF\xFF\xFFinf3\x88\x010.7.5\0Test\0\0ctf5\0CTF\0\
+            \x01\x01\x01\x10\x02\x10Al\0clan\0\x94\x04\x0C\0Bo\0\0\x40\x42\x01";
+        let is_read = |end: &usize| {
+            read_seven(&mut Reader::new(&bytes[..*end], &mut Notes::default())).is_ok()
+        };
+        let ends: Vec<usize> = (0..=bytes.len()).filter(is_read).collect();
+        // Servers above their limit of replies leave out the whole list.
+        assert_eq!(ends, [bytes.len() - 19, bytes.len()]);
+    }
+
+    #[test]
     fn integers_both_ways() {
         let mut out = Vec::new();
         let values = [0, 63, 64, -1, 8_303, -65];

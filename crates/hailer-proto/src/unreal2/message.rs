@@ -481,6 +481,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn information_ends_only_after_its_counts() {
+        let bytes = b"\x80\0\0\0\0\0\0\0\0\0\x61\x1E\0\0\0\0\0\0\x05Test\0\x0ADM-Rankin\0\
+            \x0CxDeathMatch\0\x02\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\0\x022\0\0\0";
+        let is_read = |end: &usize| Reply::read(&bytes[..*end], &mut Notes::default()).is_ok();
+        let ends: Vec<usize> = (0..=bytes.len()).filter(is_read).collect();
+        let whole = bytes.len();
+        assert_eq!(ends, [whole - 13, whole - 9, whole - 5, whole - 2, whole]);
+    }
+
+    #[test]
     fn indexes_both_ways() {
         let mut out = Vec::new();
         let values = [5, 63, 64, 193, -16, -69];
