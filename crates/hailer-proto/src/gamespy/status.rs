@@ -6,7 +6,6 @@ use crate::model::{Address, Carets, Extra, Player, Rule, Status, Text, Value};
 use crate::wire::{Notes, by_content, decimal, filled, whole_number};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
@@ -107,40 +106,14 @@ impl Codes {
     }
 
     fn apply(self, bytes: &[u8]) -> Text {
-        if !self.has_carets && memchr::memchr(ESCAPE, bytes).is_some() {
-            return unreal(bytes);
-        }
         let (text, is_latin1) = by_content(bytes);
         let text = if self.has_carets {
             Text::carets(text, Carets::Digit)
         } else {
-            Text::unformatted(text)
+            Text::unreal(text)
         };
         text.from_single_byte(is_latin1)
     }
-}
-
-/// Starts a color code of Unreal: red, green and blue follow.
-const ESCAPE: u8 = 0x1B;
-
-/// Decodes a text with color codes of Unreal. The bytes of the codes can look like UTF-8, so the
-/// pieces between them are decoded alone.
-fn unreal(bytes: &[u8]) -> Text {
-    let mut text = String::new();
-    let mut has_utf8 = false;
-    for (place, piece) in bytes.split(|byte| *byte == ESCAPE).enumerate() {
-        let color = if place == 0 { 0 } else { piece.len().min(3) };
-        let (color, piece) = piece.split_at_checked(color).unwrap_or_default();
-        if place > 0 {
-            text.push(char::from(ESCAPE));
-        }
-        text.extend(color.iter().map(|byte| char::from(*byte)));
-        let (piece, is_latin1) = by_content(piece);
-        has_utf8 |= !is_latin1 && !piece.is_ascii();
-        text.push_str(&piece);
-    }
-    let is_latin1 = !has_utf8 && !text.is_ascii();
-    Text::unreal(text).from_single_byte(is_latin1)
 }
 
 /// Kind of a field in a player's row.
@@ -643,23 +616,6 @@ mod tests {
         ] {
             assert_eq!(PlayerField::of(field), kind, "{field:?}");
         }
-    }
-
-    #[test]
-    fn color_codes_are_no_utf_8() {
-        let codes = Codes { has_carets: false };
-        for (bytes, plain) in [
-            // Red and green look like a character of two bytes, blue and a letter too.
-            (&b"\x1B\xC3\xA9\x01Al"[..], "Al"),
-            (b"B\x1B\x01\x01\xC3\xA9o", "B\u{A9}o"),
-            (b"\x1B\xFF\xFF\xFFJos\xC3\xA9", "Jos\u{E9}"),
-            (b"\x1B\xFF", ""),
-            (b"Jos\xC3\xA9", "Jos\u{E9}"),
-        ] {
-            assert_eq!(codes.apply(bytes).plain(), plain);
-        }
-        let latin1 = b"\x1B\xC3\xA9\x01Jos\xE9";
-        assert_eq!(&*codes.apply(latin1).bytes(), latin1);
     }
 
     #[test]
