@@ -456,8 +456,18 @@ fn passes_for_whole(
             || unanswered.is_some()
                 && (unanswered != whole.extra("unanswered") || whole.extra("list-error").is_some())
     };
+    // Nor does one whose deviations name a cut, which the whole conversation may have too.
+    let names_cut = |status: &Status| {
+        let mut deviations = status.deviations.iter();
+        deviations.any(|deviation| {
+            let prefixes = ["cut-", "short-", "unreadable-"];
+            prefixes
+                .iter()
+                .any(|prefix| deviation.name.starts_with(prefix))
+        })
+    };
     match cut {
-        Step::Done(status) if names_gap(status) => None,
+        Step::Done(status) if names_gap(status) || names_cut(status) => None,
         Step::Done(status) if **status != *whole && status.deviations == whole.deviations => {
             // The list of the whole status may be incomplete for another reason.
             let is_named = |member: &&str| {
