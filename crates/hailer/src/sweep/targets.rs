@@ -46,7 +46,7 @@ pub struct Targets {
     starts: Vec<u64>,
     in_ranges: u64,
     names: Vec<Name>,
-    /// What the addresses are queried in.
+    /// Protocols and games that the addresses are queried in.
     kinds: Vec<KindNumber>,
     skipped: Skipped,
 }
