@@ -53,14 +53,7 @@ impl Socket {
         let v4 = address.is_ipv4();
         capabilities.has_spread =
             config.is_port_shared && config.spread > 1 && spread(&raw, v4, config.spread);
-        Ok((
-            Self {
-                socket: raw.into(),
-                overflows: AtomicU64::new(0),
-                has_control: capabilities.has_timestamps || capabilities.has_destination,
-            },
-            capabilities,
-        ))
+        Ok((Self::new(raw, &capabilities), capabilities))
     }
 
     pub(crate) fn adopt(
@@ -71,14 +64,15 @@ impl Socket {
         let raw = fallback::take(socket, config)?;
         let mut capabilities = Self::set(&raw, v4, config)?;
         capabilities.has_spread = config.spread > 1 && spread(&raw, v4, config.spread);
-        Ok((
-            Self {
-                socket: raw.into(),
-                overflows: AtomicU64::new(0),
-                has_control: capabilities.has_timestamps || capabilities.has_destination,
-            },
-            capabilities,
-        ))
+        Ok((Self::new(raw, &capabilities), capabilities))
+    }
+
+    fn new(raw: socket2::Socket, capabilities: &Capabilities) -> Self {
+        Self {
+            socket: raw.into(),
+            overflows: AtomicU64::new(0),
+            has_control: capabilities.has_timestamps || capabilities.has_destination,
+        }
     }
 
     fn set(raw: &socket2::Socket, v4: bool, config: &SocketConfig) -> io::Result<Capabilities> {
