@@ -84,6 +84,14 @@ impl Health {
         self
     }
 
+    /// Returns the health with its last change not after `now`. A change in the future would keep
+    /// a server flapping until then.
+    #[must_use]
+    pub fn not_after(mut self, now: Millis) -> Self {
+        self.changed = self.changed.min(now);
+        self
+    }
+
     /// Applies a sample; `reason` is the keyword of the error. Returns at most two events.
     pub fn sample(
         &mut self,
@@ -188,6 +196,16 @@ mod tests {
         );
         assert_eq!(known.since, 5);
         assert_eq!(states(&mut Health::default(), 0, "---"), "1:down");
+    }
+
+    #[test]
+    fn a_change_in_the_future_keeps_no_server_flapping() {
+        let mut health = Health::default();
+        states(&mut health, 24 * 60 * MINUTE, &"+--".repeat(10));
+        assert!(health.is_flapping);
+        let mut health = health.not_after(0);
+        states(&mut health, 0, &"+".repeat(60));
+        assert!(!health.is_flapping, "the clock was set back by a day");
     }
 
     #[test]

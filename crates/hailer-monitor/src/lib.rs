@@ -20,6 +20,7 @@
 
 pub mod alert;
 mod cached;
+pub mod clock;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod error;

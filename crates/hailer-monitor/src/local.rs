@@ -7,7 +7,7 @@ use crate::history::{Batch, History, HistoryWriter, PlayerSession, WriterHealth,
 use crate::monitor_health::HistoryHealth;
 use crate::node::{LeaderAlerts, Node, NodeHealth, NodeStart};
 use crate::poll::{PollResult, Poller};
-use crate::sample::{Millis, unix_millis};
+use crate::sample::Millis;
 use crate::server::ServerId;
 use crate::sessions::{RESUME_MS, SessionTracker};
 use crate::state::{StateTable, Update};
@@ -48,13 +48,14 @@ impl Local {
             state,
             poller,
             results,
+            clock,
             interval,
             privacy,
             retention,
             alerts,
         } = start;
         resume_servers(&history, &state, &poller).await?;
-        let now = unix_millis();
+        let now = clock.now();
         history.load_day(&state, now).await?;
         let statuses = StatusStore::load(history.clone(), &state).await?;
         let statuses = Arc::new(Mutex::new(statuses));
@@ -74,7 +75,7 @@ impl Local {
                 loop {
                     ticks.tick().await;
                     // The writer reports a failing database; the next run does the rest.
-                    let _ = history.tidy(unix_millis(), &retention).await;
+                    let _ = history.tidy(clock.now(), &retention).await;
                 }
             })
         };
@@ -118,6 +119,7 @@ impl Node for Local {
                     kept: health.kept,
                     dropped: health.dropped,
                 },
+                clock: None,
                 last_remote_sample: None,
             }
         })

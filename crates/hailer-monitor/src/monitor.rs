@@ -9,7 +9,7 @@ use crate::local::Local;
 use crate::monitor_health::MonitorHealth;
 use crate::node::{Node, NodeStart};
 use crate::poll::{PollConfig, Poller};
-use crate::sample::{Millis, unix_millis};
+use crate::sample::Millis;
 use crate::server::{NewServer, Origin, Server};
 use crate::sessions::Privacy;
 use crate::state::StateTable;
@@ -74,7 +74,8 @@ impl Monitor {
     /// a shared history.
     pub async fn start(history: History, config: MonitorConfig) -> Result<Self, MonitorError> {
         let live = Arc::new(StateTable::default());
-        let started = unix_millis();
+        let clock = config.poll.clock.clone();
+        let started = clock.now();
         let interval = config.poll.interval;
         let (poller, results) = Poller::start(config.poll, live.clone())?;
         let poller = Arc::new(poller);
@@ -84,6 +85,7 @@ impl Monitor {
             state: live.clone(),
             poller: poller.clone(),
             results,
+            clock,
             interval,
             privacy: config.privacy,
             retention: config.keep,
@@ -153,6 +155,7 @@ impl Monitor {
                 dropped: counts.dropped.load(Ordering::Relaxed) + node.history.dropped,
                 last: (last > 0).then_some(last),
                 history: node.history,
+                clock: node.clock,
                 alerts_waiting: waiting.sum(),
                 alerts_delivered: alerts.delivered,
                 alerts_failed: alerts.failed,

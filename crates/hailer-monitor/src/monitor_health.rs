@@ -17,12 +17,23 @@ pub struct MonitorHealth {
     pub last: Option<Millis>,
     /// Health of the way to the history.
     pub history: HistoryHealth,
+    /// The clock of this node of a cluster; `None` for a monitor that runs alone.
+    pub clock: Option<ClockHealth>,
     /// Notifications that wait for delivery.
     pub alerts_waiting: u64,
     /// Number of notifications delivered since the start.
     pub alerts_delivered: u64,
     /// Failed delivery attempts.
     pub alerts_failed: u64,
+}
+
+/// How well the clock of a node agrees with those of Redis and PostgreSQL.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ClockHealth {
+    /// The difference, if it is too large.
+    pub problem: Option<String>,
+    /// Whether the node does not poll because of it.
+    pub stops_polling: bool,
 }
 
 /// Health of the way from the poller to the history: the database, and in a cluster also Redis.

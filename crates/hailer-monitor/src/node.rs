@@ -1,8 +1,9 @@
 //! Interface between a monitor and its node: a single process, or a member of a cluster.
 
 use crate::alert::{self, Alerts};
+use crate::clock::WallClock;
 use crate::history::{History, Retention, WriterHealth};
-use crate::monitor_health::HistoryHealth;
+use crate::monitor_health::{ClockHealth, HistoryHealth};
 use crate::poll::{PollResult, Poller};
 use crate::sample::Millis;
 use crate::sessions::Privacy;
@@ -37,6 +38,7 @@ pub(crate) struct NodeStart {
     pub(crate) state: Arc<StateTable>,
     pub(crate) poller: Arc<Poller>,
     pub(crate) results: mpsc::Receiver<Vec<PollResult>>,
+    pub(crate) clock: WallClock,
     /// Interval of servers without an interval.
     pub(crate) interval: Duration,
     pub(crate) privacy: Privacy,
@@ -48,6 +50,8 @@ pub(crate) struct NodeStart {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeHealth {
     pub(crate) history: HistoryHealth,
+    /// `None` for a monitor that runs alone.
+    pub(crate) clock: Option<ClockHealth>,
     /// When another node last took a sample, in Unix milliseconds.
     pub(crate) last_remote_sample: Option<Millis>,
 }

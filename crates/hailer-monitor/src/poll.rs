@@ -19,8 +19,9 @@ mod plan;
 
 use self::plan::{GamePlan, PlannedProbe};
 
+use crate::clock::WallClock;
 use crate::health::{Health, HealthRules, State};
-use crate::sample::{Event, EventKind, Millis, Sample, ValueChange, unix_millis};
+use crate::sample::{Event, EventKind, Millis, Sample, ValueChange};
 use crate::schedule::{DueSample, Schedule};
 use crate::server::{Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
@@ -76,6 +77,8 @@ pub struct PollConfig {
     pub sweep: sweep::SweepConfig,
     /// DNS server; `None` for those of the system.
     pub name_server: Option<SocketAddr>,
+    /// Clock that dates the samples.
+    pub clock: WallClock,
 }
 
 impl Default for PollConfig {
@@ -94,6 +97,7 @@ impl Default for PollConfig {
             rules: HealthRules::default(),
             sweep,
             name_server: None,
+            clock: WallClock::default(),
         }
     }
 }
@@ -154,6 +158,16 @@ pub struct ServerState {
     pub changed_at: Millis,
 }
 
+impl ServerState {
+    /// Returns the state without times in the future, by which limits would last too long. They
+    /// come from another node, or from before the clock was set back.
+    fn not_after(mut self, now: Millis) -> Self {
+        self.health = self.health.not_after(now);
+        self.changed_at = self.changed_at.min(now);
+        self
+    }
+}
+
 /// A server that another node has polled until now.
 #[derive(Clone, Debug)]
 pub struct Handover {
@@ -185,7 +199,6 @@ struct PollShared {
 }
 
 /// All polled servers, with the state that pages do not show.
-#[derive(Default)]
 struct PollTable {
     schedule: Schedule,
     watched: HashMap<ServerId, PolledServer>,
@@ -254,33 +267,32 @@ impl PolledServer {
     }
 }
 
-/// Unix time that advances evenly, and follows the system clock after a step.
+/// Unix time that advances evenly, and follows the wall clock after a step.
 struct Clock {
+    wall: WallClock,
     base: Millis,
     started: Instant,
 }
 
-/// A larger difference means that the system clock was set.
+/// A larger difference means that the wall clock was set.
 const CLOCK_STEP_MS: Millis = 5_000;
 
-impl Default for Clock {
-    fn default() -> Self {
+impl Clock {
+    fn new(wall: WallClock) -> Self {
         Self {
-            base: unix_millis(),
+            base: wall.now(),
             started: Instant::now(),
+            wall,
         }
     }
-}
 
-impl Clock {
-    /// Returns the time, and whether the system clock was set since the last call.
+    /// Returns the time, and whether the wall clock was set since the last call.
     fn now(&mut self) -> (Millis, bool) {
         let now = self.base + self.started.elapsed().as_millis() as Millis;
-        let system = unix_millis();
-        if (system - now).abs() <= CLOCK_STEP_MS {
+        if (self.wall.now() - now).abs() <= CLOCK_STEP_MS {
             return (now, false);
         }
-        *self = Self::default();
+        *self = Self::new(self.wall.clone());
         (self.base, true)
     }
 }
@@ -296,9 +308,14 @@ impl Poller {
         live: Arc<StateTable>,
     ) -> io::Result<(Self, mpsc::Receiver<Vec<PollResult>>)> {
         let (results, receiver) = mpsc::channel(MAX_QUEUED_BATCHES);
+        let table = PollTable {
+            schedule: Schedule::default(),
+            watched: HashMap::new(),
+            clock: Clock::new(config.clock.clone()),
+        };
         let shared = Arc::new(PollShared {
             config,
-            table: Mutex::default(),
+            table: Mutex::new(table),
             live,
             counts: Counts::default(),
             results: results.downgrade(),
@@ -480,7 +497,7 @@ impl Poller {
                 last_status,
                 recent_changes,
                 changed_at,
-            } = known;
+            } = known.not_after(now);
             states.insert(server.id, (health, last_status.clone()));
             update.servers.push(server.id);
             let watched = PolledServer {
@@ -586,6 +603,10 @@ impl PollTable {
         let (now, was_set) = self.clock.now();
         if was_set {
             self.schedule.restart(now);
+            for polled in self.watched.values_mut() {
+                polled.health = polled.health.not_after(now);
+                polled.changed_at = polled.changed_at.min(now);
+            }
         }
         loop {
             let due = self.schedule.next(now)?;
@@ -804,8 +825,10 @@ impl ProbeSource for DueProbes {
     }
 
     fn retry_after(&self) -> Duration {
-        let due = self.shared.table().schedule.next_due();
-        let wait = due.map_or(1_000, |due| due - unix_millis()).clamp(1, 1_000);
+        let mut table = self.shared.table();
+        let now = table.clock.now().0;
+        let due = table.schedule.next_due();
+        let wait = due.map_or(1_000, |due| due - now).clamp(1, 1_000);
         Duration::from_millis(wait as u64)
     }
 
@@ -946,7 +969,8 @@ impl ResultSink {
             changed_at: polled.changed_at,
         };
         counts.samples.fetch_add(1, Ordering::Relaxed);
-        counts.last.store(unix_millis() as u64, Ordering::Relaxed);
+        let now = self.shared.config.clock.now();
+        counts.last.store(now as u64, Ordering::Relaxed);
         self.results.push(PollResult {
             sample,
             error,
@@ -973,14 +997,14 @@ impl ResultSink {
                 update.events.push(Event { server, at, kind });
             }
         }
+        let now = self.shared.config.clock.now();
         self.shared.live.change(update, |row| {
             let Some(result) = latest.get(&row.server.id) else {
                 return;
             };
             let sample = result.sample;
             row.set_health(&result.state.health);
-            let players = sample.players.unwrap_or_default();
-            row.day.add_sample(sample.at, sample.is_answered, players);
+            row.day.add_sample(&sample, now);
             row.last_sample = Some(sample);
             row.error.clone_from(&result.error);
             // Keep the status of before a restart until the server answers.

@@ -260,6 +260,7 @@ impl StateTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::Sample;
 
     #[test]
     fn rows_keep_their_places() {
@@ -312,6 +313,51 @@ mod tests {
         assert_eq!(picked, [(0, 8), (2, 7)]);
     }
 
+    fn sample(at: Millis, is_answered: bool, players: u32) -> Sample {
+        Sample {
+            server: ServerId(1),
+            at,
+            is_answered,
+            players: Some(players),
+            max: None,
+            latency: None,
+            sent: 1,
+            resent: 0,
+        }
+    }
+
+    fn add_sample(day: &mut Day, at: Millis, is_answered: bool, players: u32) {
+        day.add_sample(&sample(at, is_answered, players), at);
+    }
+
+    #[test]
+    fn a_wrong_clock_holds_no_later_sample_back() {
+        let now = 1_000 * DAY_BUCKET_MS;
+        let hour = 2 * DAY_BUCKET_MS;
+        let mut day = Day::default();
+        add_sample(&mut day, now - hour, true, 1);
+        // Another node is a day ahead: its samples are not of the last day.
+        day.add_sample(&sample(now + 48 * DAY_BUCKET_MS, false, 0), now);
+        assert_eq!(day.uptime(now), Some(1.0));
+        // The clock of this process is a day ahead for some samples, and set right again.
+        for minute in 0..10 {
+            let at = now + 48 * DAY_BUCKET_MS + minute * 60_000;
+            add_sample(&mut day, at, false, 0);
+        }
+        for minute in 0..10 {
+            add_sample(&mut day, now + minute * 60_000, true, 5);
+        }
+        assert_eq!(day.uptime(now + 600_000), Some(1.0));
+        assert_eq!(day.players(now + 600_000)[47], Some(5.0));
+        // An hour back.
+        add_sample(&mut day, now - hour, false, 0);
+        let uptimes = day.uptimes(now);
+        assert!(
+            uptimes[45].is_some() && uptimes[47].is_none(),
+            "{uptimes:?}"
+        );
+    }
+
     #[test]
     fn day_is_a_ring_of_48_buckets() {
         let mut day = Day::default();
@@ -338,7 +384,7 @@ mod tests {
             "time passes without samples"
         );
         assert_eq!(day.uptime(now + 48 * DAY_BUCKET_MS), None);
-        day.add_sample(now + 100 * DAY_BUCKET_MS, true, 5);
+        add_sample(&mut day, now + 100 * DAY_BUCKET_MS, true, 5);
         assert_eq!(
             day.uptime(now + 100 * DAY_BUCKET_MS),
             Some(1.0),
@@ -351,12 +397,12 @@ mod tests {
         let mut day = Day::default();
         let start = 1_000 * DAY_BUCKET_MS;
         // 10 minutes up, polled every 60 s; then 10 minutes down, polled every 2 s.
-        day.add_sample(start, true, 4);
+        add_sample(&mut day, start, true, 4);
         for minute in 1..=10 {
-            day.add_sample(start + minute * 60_000, true, 4);
+            add_sample(&mut day, start + minute * 60_000, true, 4);
         }
         for poll in 1..=300 {
-            day.add_sample(start + 600_000 + poll * 2_000, false, 0);
+            add_sample(&mut day, start + 600_000 + poll * 2_000, false, 0);
         }
         let uptime = day.uptime(start).unwrap();
         assert!((uptime - 0.5).abs() < 0.001, "{uptime}");

@@ -3,12 +3,15 @@
 use hailer::proto::registry;
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Player, Status, Text};
+use hailer_monitor::health::State;
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, MonitorConfig};
+use hailer_monitor::sample::unix_millis;
 use hailer_monitor::server::{Origin, ServerId};
+use hailer_testkit::folder::Folder;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn respond(player: &str) -> (ResponderPool, u16) {
     let mut status = Status::default();
@@ -69,4 +72,61 @@ async fn until(history: &History, server: ServerId, count: usize) -> Vec<i64> {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("there are no {count} sessions");
+}
+
+/// The clock is set back by an hour, once between two runs and once while the monitor runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_set_back_by_an_hour_hides_no_outage() {
+    const HOUR: i64 = 3_600_000;
+    let (pool, port) = respond("Alice");
+    let folder = Folder::new("clock");
+    let url = format!("sqlite:{}", folder.path().join("history.db").display());
+    let start = async |ahead: i64| {
+        let mut config = MonitorConfig::default();
+        config.poll.interval = Duration::from_secs(1);
+        config.poll.sweep.limits.timeout = Duration::from_millis(200);
+        let clock = config.poll.clock.clone();
+        clock.set_offset(ahead);
+        let history = History::open(&url).await.unwrap();
+        let monitor = Monitor::start(history.clone(), config).await.unwrap();
+        (monitor, history, clock)
+    };
+    let (monitor, ..) = start(2 * HOUR).await;
+    let target = format!("minecraft-query://127.0.0.1:{port}");
+    let new = NewServer::new("lobby", target, Origin::Api);
+    let server = monitor.watchlist().add(new).await.unwrap();
+    state(&monitor, server.id, State::Up, 2 * HOUR).await;
+    monitor.stop().await;
+
+    let (monitor, history, clock) = start(HOUR).await;
+    state(&monitor, server.id, State::Up, HOUR).await;
+    clock.set_offset(0);
+    state(&monitor, server.id, State::Up, 0).await;
+    pool.stop();
+    state(&monitor, server.id, State::Down, 0).await;
+    let row = monitor.live().row(server.id).unwrap();
+    assert!(row.since <= unix_millis(), "the outage begins now");
+    monitor.stop().await;
+    let history = {
+        drop(history);
+        History::open(&url).await.unwrap()
+    };
+    let states = history.last_states().await.unwrap();
+    assert_eq!(states[0].1, State::Down, "also in the history");
+}
+
+/// Waits until the last sample is at most 5 s from the time `ahead` of now, and has this state.
+async fn state(monitor: &Monitor, server: ServerId, wanted: State, ahead: i64) {
+    let end = Instant::now() + Duration::from_secs(15);
+    loop {
+        let row = monitor.live().row(server).unwrap();
+        let is_current = row
+            .last_sample
+            .is_some_and(|last| (unix_millis() + ahead - last.at).abs() < 5_000);
+        if is_current && row.state == wanted {
+            return;
+        }
+        assert!(Instant::now() < end, "not {wanted:?}: {row:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
 }

@@ -149,7 +149,11 @@ impl AlertEngine {
 
     /// Evaluates the rules for a server after a sample.
     pub fn sample(&mut self, row: &ServerRow, now: Millis) {
-        let at = row.last_sample.as_ref().map_or(now, |last| last.at);
+        // A node whose clock is ahead dates samples into the future.
+        let at = row
+            .last_sample
+            .as_ref()
+            .map_or(now, |last| last.at.min(now));
         if row.last_sample.is_some() && self.newest.is_none_or(|(newest, _)| newest < at) {
             self.newest = Some((at, now));
         }
@@ -177,7 +181,7 @@ impl AlertEngine {
                     // Only the event of coming up fires `up`, not the state.
                     if rule.condition != Condition::Up {
                         let since = if rule.condition == Condition::Down {
-                            row.since
+                            row.since.min(now)
                         } else {
                             at
                         };
@@ -689,6 +693,7 @@ mod tests {
                     is_flapping: false,
                     since: START,
                     last_sample: None,
+                    taken: 0,
                     error: None,
                     last_status: None,
                     day: Day::default(),

@@ -4,7 +4,7 @@ use super::entry::{StateRecord, read_server};
 use super::keys::part;
 use super::lease::{AcquiredChunk, Chunk, HeartbeatResult, LeaseChanges};
 use super::push::PushCommand;
-use super::{ByChunk, Shared, scripts};
+use super::{ByChunk, Reference, Shared, scripts};
 use crate::health::Health;
 use crate::poll::{Handover, ServerState};
 use crate::sample::Millis;
@@ -100,6 +100,7 @@ pub(super) async fn watch_over(shared: Arc<Shared>) {
 impl Control {
     async fn live(&mut self, link: &mut RedisConnection) -> RedisResult<()> {
         let shared = self.shared.clone();
+        shared.compare_with_redis(link).await?;
         loop {
             let next = shared.now() + shared.heartbeat().as_millis() as Millis;
             let is_more = self.heartbeat(link, false).await?;
@@ -127,6 +128,7 @@ impl Control {
     ) -> RedisResult<bool> {
         let shared = self.shared.clone();
         let asked = shared.now();
+        let sent = shared.clock.now();
         let heartbeat = shared.leases().heartbeat();
         let mut script = BEAT.prepare_invoke();
         for word in [
@@ -135,8 +137,9 @@ impl Control {
             script.key(shared.keys.control(word));
         }
         let roles = shared.config.roles;
-        let works = roles.can_poll && !is_leaving;
-        let wants = roles.can_serve && !is_leaving;
+        let takes_part = !is_leaving && !shared.has_wrong_clock();
+        let works = roles.can_poll && takes_part;
+        let wants = roles.can_serve && takes_part;
         script
             .arg(&shared.me)
             .arg(shared.config.lease.as_millis() as u64);
@@ -175,9 +178,10 @@ impl Control {
                 .collect(),
             taken: taken.chunks_exact(3).map(taken_chunk).collect(),
         };
+        shared.record_time(Reference::Redis, now, sent);
         shared
-            .ahead
-            .store(now - crate::sample::unix_millis(), Ordering::Relaxed);
+            .redis_start
+            .store(now - shared.now(), Ordering::Relaxed);
         let orders = {
             let mut leases = shared.leases();
             leases.given(&heartbeat);
@@ -340,7 +344,7 @@ impl Control {
             .to_push
             .send(PushCommand::Begin(chunk, memories.clone()))
             .await;
-        let since = since.map(|since| since - shared.ahead.load(Ordering::Relaxed));
+        let since = since.map(|since| since - shared.ahead());
         let resumed = servers.into_iter().map(|server| {
             let memory = memories.remove(&server.id).unwrap_or_default();
             let interval = server.interval.unwrap_or(shared.interval).as_millis() as Millis;
@@ -361,7 +365,7 @@ impl Control {
             }
         }
         tokio::spawn(async move {
-            let since = crate::sample::unix_millis() - RESUME_MS;
+            let since = shared.clock.now() - RESUME_MS;
             let sessions = shared
                 .history
                 .sessions_of(chunk.first(), chunk.end(), since);

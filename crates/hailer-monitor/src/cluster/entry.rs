@@ -21,6 +21,9 @@ use std::time::Duration;
 pub(super) struct ResultsEntry {
     /// Id of the worker.
     pub(super) by: String,
+    /// When the first of these samples was taken, by the clock of Redis. Earlier versions wrote none.
+    #[serde(default)]
+    pub(super) taken: Option<Millis>,
     /// Samples with the state after each.
     pub(super) rows: Vec<SampleRecord>,
     /// Errors, as keyword and sentence, that rows refer to.

@@ -4,7 +4,6 @@ use super::Shared;
 use crate::alert::{Alerts, CheckedConfig};
 use crate::history::Retention;
 use crate::node::LeaderAlerts;
-use crate::sample::unix_millis;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{interval, sleep};
@@ -61,6 +60,6 @@ async fn lead(
     loop {
         each.tick().await;
         // The writer reports a failing database; the next run does the rest.
-        let _ = shared.history.tidy(unix_millis(), keep).await;
+        let _ = shared.history.tidy(shared.clock.now(), keep).await;
     }
 }

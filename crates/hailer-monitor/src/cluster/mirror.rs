@@ -7,13 +7,12 @@ use super::entry::{ResultsEntry, SampleRecord, StatusEntry, read_server};
 use super::keys::PARTS;
 use super::lease::Chunk;
 use super::push::RESEND_FIELD;
-use super::write::field;
+use super::write::{field, time};
 use super::{ByChunk, Shared};
 use crate::history::HistoryError;
 use crate::sample::Millis;
-use crate::sample::unix_millis;
 use crate::server::ServerId;
-use crate::state::{LastStatus, Update};
+use crate::state::{LastStatus, StateTable, Update};
 use futures_util::future::join_all;
 use hailer::link::RedisConnection;
 use redis::{RedisResult, cmd};
@@ -73,7 +72,10 @@ impl Mirror {
                 row.since = *since;
             }
         });
-        shared.history.load_day(&shared.live, unix_millis()).await?;
+        shared
+            .history
+            .load_day(&shared.live, shared.clock.now())
+            .await?;
         Ok(Self {
             known,
             changed: 0,
@@ -222,9 +224,9 @@ impl Mirror {
                 None if self.cursors[stream].is_empty() => self.cursors[stream] = "0-0".into(),
                 None => {}
             }
-            for (_, fields) in &entries {
+            for (id, fields) in &entries {
                 if stream < PARTS {
-                    show_results(shared, fields);
+                    show_results(shared, id, fields);
                 } else {
                     self.show_statuses(shared, fields);
                 }
@@ -273,17 +275,25 @@ impl Mirror {
     }
 }
 
-/// Applies the results of other nodes.
-fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
+/// Applies an entry of results.
+fn show_results(shared: &Shared, id: &str, fields: &[Vec<u8>]) {
     if field(fields, RESEND_FIELD.as_bytes()).is_some() {
         return;
     }
     let Some(Ok(entry)) = field(fields, b"e").map(serde_json::from_slice::<ResultsEntry>) else {
         return;
     };
-    if entry.by == shared.me {
-        return;
+    let is_own = entry.by == shared.me;
+    if !is_own && !entry.rows.is_empty() {
+        shared.last.store(shared.clock.now(), Ordering::Relaxed);
     }
+    let taken = entry.taken.unwrap_or_else(|| time(id));
+    apply(&shared.live, entry, taken, is_own, shared.redis_now());
+}
+
+/// Applies results that were taken at `taken`, by the clock of Redis. The newest sample is the one
+/// that was taken last: a node whose clock was ahead has written samples with times in the future.
+fn apply(live: &StateTable, entry: ResultsEntry, taken: Millis, is_own: bool, now: Millis) {
     let ResultsEntry {
         rows,
         errors,
@@ -291,37 +301,114 @@ fn show_results(shared: &Shared, fields: &[Vec<u8>]) {
         ..
     } = entry;
     let errors: Vec<Arc<(String, String)>> = errors.into_iter().map(Arc::new).collect();
-    let last: Option<Millis> = rows.iter().map(|row| row.sample.at).max();
     let rows: HashMap<ServerId, SampleRecord> = rows
         .into_iter()
         .map(|row| (row.sample.server, row))
         .collect();
     let update = Update {
         servers: rows.keys().copied().collect(),
-        events,
+        events: if is_own { Vec::new() } else { events },
         ..Update::default()
     };
-    shared.live.change(update, |row| {
+    live.change(update, |row| {
         let Some(new) = rows.get(&row.server.id) else {
             return;
         };
-        let sample = new.sample;
-        // A late entry may repeat a sample that another node has sent.
-        let is_new = row.last_sample.is_none_or(|last| last.at < sample.at);
-        if is_new {
-            row.state = new.state;
-            row.is_flapping = new.is_flapping;
-            row.since = new.since;
-            row.day.add_sample(
-                sample.at,
-                sample.is_answered,
-                sample.players.unwrap_or_default(),
-            );
-            row.error = new.error().and_then(|place| errors.get(place)).cloned();
-            row.last_sample = Some(sample);
+        // A node that was cut off sends its last results late.
+        if taken < row.taken {
+            return;
         }
+        row.taken = taken;
+        // The poller has applied the results of this node.
+        if is_own {
+            return;
+        }
+        let sample = new.sample;
+        row.state = new.state;
+        row.is_flapping = new.is_flapping;
+        row.since = new.since;
+        // A node that takes over may repeat the last sample.
+        if row.last_sample.is_none_or(|last| last.at != sample.at) {
+            row.day.add_sample(&sample, now);
+        }
+        row.error = new.error().and_then(|place| errors.get(place)).cloned();
+        row.last_sample = Some(sample);
     });
-    if let Some(last) = last {
-        shared.last.fetch_max(last, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::health::{Health, State};
+    use crate::sample::Sample;
+    use crate::server::{Origin, Server};
+
+    const NOW: Millis = 1_795_284_000_000;
+    const MINUTE: Millis = 60_000;
+
+    fn entry(at: Millis, is_answered: bool) -> ResultsEntry {
+        let sample = Sample {
+            server: ServerId(1),
+            at,
+            is_answered,
+            players: None,
+            max: None,
+            latency: None,
+            sent: 1,
+            resent: 0,
+        };
+        let state = if is_answered { State::Up } else { State::Down };
+        let row = SampleRecord::new(sample, &Health::known(state, at), None);
+        ResultsEntry {
+            rows: vec![row],
+            ..ResultsEntry::default()
+        }
+    }
+
+    fn table() -> StateTable {
+        let live = StateTable::default();
+        live.set(Server {
+            id: ServerId(1),
+            name: "a".into(),
+            target: "ugp://127.0.0.1".into(),
+            group: String::new(),
+            labels: [].into(),
+            interval: None,
+            origin: Origin::Api,
+        });
+        live
+    }
+
+    #[test]
+    fn times_in_the_future_hold_no_state_back() {
+        for ahead in [10 * MINUTE, 24 * 60 * MINUTE] {
+            let live = table();
+            let state = || {
+                let row = live.row(ServerId(1)).unwrap();
+                (row.state, row.since, row.last_sample.unwrap().at)
+            };
+            // A node whose clock is ahead polls, and then another one takes over.
+            apply(&live, entry(NOW + ahead, true), NOW, false, NOW);
+            assert_eq!(state(), (State::Up, NOW + ahead, NOW + ahead), "as it is");
+            let next = NOW + MINUTE;
+            apply(&live, entry(next, false), next, false, next);
+            assert_eq!(state(), (State::Down, next, next));
+        }
+    }
+
+    #[test]
+    fn late_entries_of_a_node_that_was_cut_off_change_nothing() {
+        let live = table();
+        apply(&live, entry(NOW, false), NOW + 100, false, NOW);
+        // Its sample was taken before, and arrives later; also if its clock is ahead.
+        for at in [NOW - MINUTE, NOW + MINUTE] {
+            apply(&live, entry(at, true), NOW - MINUTE, false, NOW);
+            let row = live.row(ServerId(1)).unwrap();
+            assert_eq!((row.state, row.last_sample.unwrap().at), (State::Down, NOW));
+        }
+        // Samples of this node count before those that others took earlier.
+        apply(&live, entry(NOW, true), NOW + 3 * MINUTE, true, NOW);
+        apply(&live, entry(NOW, true), NOW + 2 * MINUTE, false, NOW);
+        assert_eq!(live.row(ServerId(1)).unwrap().state, State::Down);
     }
 }

@@ -32,6 +32,7 @@
 //! dropped, and `/healthz` reports since when they wait. Limits of one node are in the modules
 //! `push`, `write` and `mirror`.
 
+mod compare;
 mod control;
 mod entry;
 mod fill;
@@ -45,13 +46,13 @@ mod write;
 
 pub use lease::{AcquiredChunk, Chunk, Heartbeat, HeartbeatResult, LeaseChanges, Leases};
 
+use crate::clock::{ClockCheck, Reference, WallClock};
 use crate::error::MonitorError;
 use crate::history::{History, NewServer, WriterHealth};
-use crate::monitor_health::HistoryHealth;
+use crate::monitor_health::{ClockHealth, HistoryHealth};
 use crate::node::{LeaderAlerts, Node, NodeHealth, NodeStart};
 use crate::poll::Poller;
 use crate::sample::Millis;
-use crate::sample::unix_millis;
 use crate::server::{Server, ServerId};
 use crate::state::{StateTable, Update};
 use crate::watchlist::{Watchlist, WatchlistError, store_all};
@@ -152,6 +153,10 @@ struct Shared {
     /// Interval of servers without an interval.
     interval: Duration,
     started: Instant,
+    clock: WallClock,
+    clock_check: Mutex<ClockCheck>,
+    /// The difference to the clock of Redis has changed.
+    clock_step: Notify,
     leases: Mutex<Leases>,
     /// Chunks to be written to Redis again.
     dirty: Mutex<BTreeSet<Chunk>>,
@@ -163,15 +168,15 @@ struct Shared {
     news: Notify,
     leads: watch::Sender<bool>,
     to_push: mpsc::Sender<push::PushCommand>,
-    /// Clock of Redis minus the clock of this node, in milliseconds.
-    ahead: AtomicI64,
+    /// Time of Redis at the start of this node, in Unix milliseconds.
+    redis_start: AtomicI64,
     /// Current error of each failing task.
     errors: Mutex<BTreeMap<&'static str, String>>,
     /// Samples dropped because a limit was reached.
     dropped: AtomicU64,
     /// Samples that wait in memory for Redis.
     kept: AtomicU64,
-    /// When another node last took a sample, in Unix milliseconds.
+    /// When the last sample of another node arrived, in Unix milliseconds.
     last: AtomicI64,
 }
 
@@ -181,9 +186,15 @@ impl Shared {
         self.started.elapsed().as_millis() as Millis
     }
 
-    /// Returns the Unix time in milliseconds, by the clock of Redis.
+    /// Returns the Unix time in milliseconds, by the clock of Redis. It does not depend on the wall
+    /// clock of this node.
     fn redis_now(&self) -> Millis {
-        unix_millis() + self.ahead.load(Ordering::Relaxed)
+        self.redis_start.load(Ordering::Relaxed) + self.now()
+    }
+
+    /// Returns the clock of Redis minus the clock of this node, in milliseconds.
+    fn ahead(&self) -> Millis {
+        self.redis_now() - self.clock.now()
     }
 
     fn leases(&self) -> MutexGuard<'_, Leases> {
@@ -266,6 +277,7 @@ impl Member {
             state: live,
             poller: poll,
             results,
+            clock,
             interval,
             privacy,
             retention,
@@ -293,6 +305,10 @@ impl Member {
             poll,
             interval,
             started: Instant::now(),
+            redis_start: AtomicI64::new(clock.now()),
+            clock,
+            clock_check: Mutex::default(),
+            clock_step: Notify::new(),
             dirty: Mutex::default(),
             must_fill: AtomicBool::new(false),
             fill: Notify::new(),
@@ -300,12 +316,12 @@ impl Member {
             news: Notify::new(),
             leads: watch::Sender::new(false),
             to_push,
-            ahead: AtomicI64::new(0),
             errors: Mutex::default(),
             dropped: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             last: AtomicI64::new(0),
         });
+        shared.compare_with_postgres().await;
         let mirror = if roles.can_serve {
             Some(mirror::Mirror::load(&shared).await?)
         } else {
@@ -316,6 +332,7 @@ impl Member {
         let control = tokio::spawn(control::run(shared.clone(), stopped));
         let mut tasks = vec![
             tokio::spawn(control::watch_over(shared.clone())),
+            tokio::spawn(compare::run(shared.clone())),
             tokio::spawn(push::run(shared.clone(), orders, results, privacy)),
             tokio::spawn(fill::run(shared.clone())),
         ];
@@ -352,6 +369,7 @@ impl Shared {
                 kept: self.kept.load(Ordering::Relaxed),
                 dropped: self.dropped.load(Ordering::Relaxed),
             },
+            clock: Some(self.clock_health()),
             last_remote_sample: (last > 0).then_some(last),
         }
     }

@@ -95,6 +95,8 @@ struct Pusher {
     sessions: SessionTracker,
     noted: ByChunk<HashMap<ServerId, LastPushed>>,
     gathered: Vec<PollResult>,
+    /// When the first of these results arrived, by the clock of Redis.
+    gathered_since: Option<Millis>,
     gathered_sessions: Vec<PlayerSession>,
     /// Entries that were not sent yet.
     kept: VecDeque<StreamEntry>,
@@ -117,6 +119,7 @@ pub(super) async fn run(
         sessions: SessionTracker::new(privacy),
         noted: ByChunk::default(),
         gathered: Vec::new(),
+        gathered_since: None,
         gathered_sessions: Vec::new(),
         kept: VecDeque::new(),
         fresh: VecDeque::new(),
@@ -206,12 +209,16 @@ impl Pusher {
             let now = self.shared.now();
             results.retain(|result| leases.holds(Chunk::of(result.sample.server), now));
         }
+        if !results.is_empty() {
+            let now = self.shared.redis_now();
+            self.gathered_since.get_or_insert(now);
+        }
         for result in results {
             let sample = result.sample;
             self.gathered_sessions.extend(self.sessions.record(&result));
             let chunk = self.noted.entry(Chunk::of(sample.server)).or_default();
             let pushed = chunk.entry(sample.server).or_default();
-            pushed.at = pushed.at.max(sample.at);
+            pushed.at = sample.at;
             pushed.state = result.state.clone();
             self.gathered.push(result);
         }
@@ -350,6 +357,7 @@ impl Pusher {
     /// changed since they were last sent, and all state records of the `given` chunks.
     fn entries(&mut self, given: &[Chunk]) -> (Vec<PendingState>, BTreeMap<usize, Statuses>) {
         let part_of = |server: ServerId| part(Chunk::of(server));
+        let taken = self.gathered_since.take();
         let mut servers = BTreeSet::new();
         let mut parts: BTreeMap<usize, (Vec<PollResult>, Vec<PlayerSession>)> = BTreeMap::new();
         for result in std::mem::take(&mut self.gathered) {
@@ -367,7 +375,7 @@ impl Pusher {
             loop {
                 let (now, later) = results.split_at(results.len().min(ROWS_PER_ENTRY));
                 results = later;
-                self.add_entry(part, now, std::mem::take(&mut sessions));
+                self.add_entry(part, taken, now, std::mem::take(&mut sessions));
                 if results.is_empty() {
                     break;
                 }
@@ -411,7 +419,13 @@ impl Pusher {
     }
 
     /// Adds an entry with these results to the queue.
-    fn add_entry(&mut self, part: usize, results: &[PollResult], sessions: Vec<PlayerSession>) {
+    fn add_entry(
+        &mut self,
+        part: usize,
+        taken: Option<Millis>,
+        results: &[PollResult],
+        sessions: Vec<PlayerSession>,
+    ) {
         let mut rows = Vec::with_capacity(results.len());
         let mut errors: Vec<(String, String)> = Vec::new();
         let mut events = Vec::new();
@@ -436,6 +450,7 @@ impl Pusher {
         }
         let entry = ResultsEntry {
             by: self.shared.me.clone(),
+            taken,
             rows,
             errors,
             events,

@@ -311,7 +311,7 @@ fn number(map: &HashMap<String, Value>, key: &str) -> Option<i64> {
 }
 
 /// Returns the time in the id of an entry, in Unix milliseconds.
-fn time(id: &str) -> Millis {
+pub(super) fn time(id: &str) -> Millis {
     id.split('-')
         .next()
         .and_then(|time| time.parse().ok())

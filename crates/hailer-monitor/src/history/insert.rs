@@ -145,11 +145,16 @@ fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
             }
         }
     }
+    // A state with a time in the future comes from a wrong clock: it holds no later one back.
+    let tail = format!(
+        " ON CONFLICT (server) DO UPDATE SET state = excluded.state, since = excluded.since
+          WHERE excluded.since > state.since OR state.since > {}",
+        dialect.now()
+    );
     let table = Insert {
         head: "INSERT INTO state (server, state, since) VALUES ",
         columns: 3,
-        tail: " ON CONFLICT (server) DO UPDATE SET state = excluded.state, since = excluded.since
-                WHERE excluded.since > state.since",
+        tail: &tail,
     };
     let rows = last.into_iter().map(|(server, (since, word))| {
         move |values: &mut Values| {

@@ -53,6 +53,16 @@ pub(crate) enum Dialect {
     Postgres,
 }
 
+impl Dialect {
+    /// Returns an expression for the time of the database, in Unix milliseconds.
+    pub(crate) fn now(self) -> &'static str {
+        match self {
+            Self::Sqlite => "CAST(unixepoch('subsec') * 1000 AS BIGINT)",
+            Self::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+        }
+    }
+}
+
 /// Table in which sqlx stores the migrations of a database.
 const MIGRATIONS_TABLE: &str = "_sqlx_migrations";
 

@@ -8,7 +8,7 @@ use crate::state::{DAY_BUCKET_MS, DAY_BUCKETS, HalfHour, StateTable};
 use futures_util::TryStreamExt;
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
-use sqlx::{Any, Row};
+use sqlx::{Any, AssertSqlSafe, Row};
 
 /// The pseudo-server of the totals in the roll-ups.
 pub(super) const ALL: ServerId = ServerId(0);
@@ -227,6 +227,16 @@ impl History {
             session,
         )
         .await
+    }
+
+    /// Returns the time by the clock of the database, in Unix milliseconds.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn time(&self) -> Result<Millis, HistoryError> {
+        let time = AssertSqlSafe(format!("SELECT {}", self.dialect.now()));
+        let row = sqlx::query(time).fetch_one(&self.pool).await?;
+        Ok(row.try_get(0)?)
     }
 
     /// Returns the last stored state of each server, and since when it has it.

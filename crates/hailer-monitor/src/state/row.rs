@@ -28,6 +28,9 @@ pub struct ServerRow {
     pub since: Millis,
     /// The last sample.
     pub last_sample: Option<Sample>,
+    /// When the last sample was taken, by the clock of Redis. It decides which sample is the newest:
+    /// the clocks of nodes may differ. 0 for a monitor that runs alone.
+    pub(crate) taken: Millis,
     /// Error of the last sample: keyword and sentence of [`hailer::Error`].
     pub error: Option<Arc<(String, String)>>,
     /// The last status; kept while the server is down.
@@ -51,6 +54,7 @@ impl ServerRow {
             is_flapping: false,
             since: 0,
             last_sample: None,
+            taken: 0,
             error: None,
             last_status: None,
             day: Day::default(),
@@ -164,16 +168,27 @@ impl Default for Day {
 
 impl Day {
     /// Adds a sample. It counts for the time since the previous sample (see [`sample_length_ms`]).
-    pub fn add_sample(&mut self, at: Millis, answered: bool, players: u32) {
+    /// A sample from a clock that is more than half an hour ahead of `now` is not of the last day,
+    /// and buckets after that time are dropped: they would hide later samples.
+    pub fn add_sample(&mut self, sample: &Sample, now: Millis) {
+        let last = (now + DAY_BUCKET_MS).div_euclid(DAY_BUCKET_MS);
+        if self.newest > last {
+            let kept = self.newest - DAY_BUCKETS as i64 + 1..=last;
+            for number in last + 1..=self.newest {
+                let place = number.rem_euclid(DAY_BUCKETS as i64) as usize;
+                self.buckets[place] = DayBucket::default();
+            }
+            self.newest = if kept.is_empty() { 0 } else { last };
+        }
+        if sample.at > now + DAY_BUCKET_MS {
+            return;
+        }
         let previous = Some(self.last_sample).filter(|previous| *previous > 0);
-        let length = sample_length_ms(previous, at);
-        self.last_sample = self.last_sample.max(at);
-        self.add(
-            at,
-            length,
-            if answered { length } else { 0 },
-            players as f32,
-        );
+        let length = sample_length_ms(previous, sample.at);
+        self.last_sample = sample.at;
+        let up = if sample.is_answered { length } else { 0 };
+        let players = sample.players.unwrap_or_default();
+        self.add(sample.at, length, up, players as f32);
     }
 
     /// Adds `observed_ms` milliseconds to the bucket of `at`, of which the server was up for

@@ -85,6 +85,15 @@ pub(crate) fn length(time: Millis) -> String {
     }
 }
 
+/// Formats the age of a time. A time more than a minute in the future, from a clock that was wrong,
+/// has a minus sign.
+pub(crate) fn age(at: Millis, now: Millis) -> String {
+    if at - now > 60_000 {
+        return format!("\u{2212}{}", length(at - now));
+    }
+    length(now - at)
+}
+
 fn moment(at: Millis) -> DateTime {
     TimeZone::UTC.to_datetime(Timestamp::from_millisecond(at).unwrap_or_default())
 }
@@ -245,6 +254,9 @@ mod tests {
             format!("{} {}", thin("1 d"), thin("1 h"))
         );
         assert_eq!(length(-1), thin("0 s"));
+        assert_eq!(age(60_000, 0), thin("0 s"));
+        assert_eq!(age(600_000, 0), thin("\u{2212}10 min"));
+        assert_eq!(age(0, 600_000), thin("10 min"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, unreachable_pub, dead_code)]
 
+mod clock;
 mod monitor;
 
 use hailer::registry;
@@ -25,13 +26,19 @@ const SERVERS: u32 = 2_000;
 
 /// Starts simulated servers on loopback, which run until the process ends. Returns their port.
 pub fn farm() -> u16 {
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    farm_until(&NEVER)
+}
+
+/// Starts simulated servers that run until `is_over`.
+pub fn farm_until(is_over: &'static AtomicBool) -> u16 {
     let mut config = FarmConfig::new([127, 0, 0, 0].into(), 8);
     config.ports = vec![(registry::find("minecraft-query").unwrap(), 0)];
     config.variants = 64;
     let farm: &'static Farm = Box::leak(Box::new(Farm::new(config).unwrap()));
     let bound = farm.bind().unwrap();
     let port = bound[0].port();
-    std::thread::spawn(move || farm.run(&bound, &AtomicBool::new(false)));
+    std::thread::spawn(move || farm.run(&bound, is_over));
     port
 }
 

@@ -6,7 +6,7 @@ use hailer_monitor::history::History;
 use hailer_monitor::monitor::{Monitor, MonitorConfig};
 use hailer_monitor::web::api::{Api, ApiBackend, Token};
 use hailer_monitor::web::{self, App, api};
-use std::io::{BufRead, BufReader, Lines};
+use std::io::{BufRead, BufReader, Lines, Write};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -24,6 +24,11 @@ pub struct Process {
 
 impl Process {
     pub fn start(redis: &str, history: &str) -> Self {
+        Self::with_clock(redis, history, 0)
+    }
+
+    /// Starts a process whose clock is this much ahead, in milliseconds.
+    pub fn with_clock(redis: &str, history: &str, ahead: i64) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([
             "--exact",
@@ -34,7 +39,8 @@ impl Process {
         ]);
         command
             .env("HAILER_TEST_REDIS", redis)
-            .env("HAILER_TEST_HISTORY", history);
+            .env("HAILER_TEST_HISTORY", history)
+            .env("HAILER_TEST_CLOCK", ahead.to_string());
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -54,6 +60,11 @@ impl Process {
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+
+    /// Sets the clock of the process to this much ahead, in milliseconds.
+    pub fn set_clock(&mut self, ahead: i64) {
+        writeln!(self.child.stdin.as_ref().unwrap(), "{ahead}").unwrap();
     }
 
     pub fn signal(&self, signal: &str) {
@@ -115,6 +126,10 @@ fn process() {
             .unwrap();
         let mut config = MonitorConfig::default();
         config.poll.interval = INTERVAL;
+        let clock = config.poll.clock.clone();
+        if let Ok(offset) = std::env::var("HAILER_TEST_CLOCK") {
+            clock.set_offset(offset.parse().unwrap());
+        }
         let redis = hailer::link::RedisConfig::new(&redis).unwrap();
         let mut cluster = cluster::ClusterConfig::new(redis, INTERVAL);
         cluster.name = "test".into();
@@ -138,10 +153,14 @@ fn process() {
         println!("page at {}", listener.local_addr().unwrap().port());
         let service = web::router(app).into_make_service_with_connect_info::<SocketAddr>();
         tokio::spawn(async { axum::serve(listener, service).await });
-        tokio::task::spawn_blocking(|| std::io::read_to_string(std::io::stdin()))
-            .await
-            .unwrap()
-            .unwrap();
+        // Each line is a new offset of the clock.
+        tokio::task::spawn_blocking(move || {
+            for line in std::io::stdin().lines() {
+                clock.set_offset(line.unwrap().parse().unwrap());
+            }
+        })
+        .await
+        .unwrap();
         monitor.stop().await;
     });
 }

@@ -383,6 +383,7 @@ async fn monitor(
 #[derive(Default)]
 struct HealthLog {
     is_failing: bool,
+    has_wrong_clock: bool,
     dropped: u64,
 }
 
@@ -399,6 +400,17 @@ impl HealthLog {
                 );
             } else {
                 info!("the history is writable again; the records in memory were written");
+            }
+        }
+        let clock = health.clock.clone().unwrap_or_default();
+        if clock.problem.is_some() != self.has_wrong_clock {
+            self.has_wrong_clock = clock.problem.is_some();
+            match clock.problem {
+                Some(problem) if clock.stops_polling => {
+                    warn!("{problem}; this node does not poll until its clock is right");
+                }
+                Some(problem) => warn!("{problem}; samples have wrong times"),
+                None => info!("the clock of this node is right again"),
             }
         }
         // Log each doubling, since the failure may last for days.

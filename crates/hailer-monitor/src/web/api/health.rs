@@ -2,7 +2,7 @@
 
 use super::Api;
 use crate::cached::Expiry;
-use crate::monitor_health::{HistoryHealth, MonitorHealth};
+use crate::monitor_health::{ClockHealth, HistoryHealth, MonitorHealth};
 use crate::sample::Millis;
 use crate::sample::unix_millis;
 use crate::state::StateTable;
@@ -38,7 +38,7 @@ struct HealthCounts {
 #[derive(Serialize)]
 struct Report {
     status: &'static str,
-    checks: [Check; 3],
+    checks: Vec<Check>,
 }
 
 #[derive(Serialize)]
@@ -90,7 +90,7 @@ impl Api {
 }
 
 /// Returns the public description of failing checks.
-fn notice(history: &HistoryHealth, checks: &[Check; 3], now: Millis) -> Option<String> {
+fn notice(history: &HistoryHealth, checks: &[Check], now: Millis) -> Option<String> {
     let wrong = checks
         .iter()
         .filter(|check| !check.ok)
@@ -113,6 +113,7 @@ fn notice(history: &HistoryHealth, checks: &[Check; 3], now: Millis) -> Option<S
             "samples" => {
                 "No server has been polled for some time: the data shown is outdated.".to_owned()
             }
+            "clock" => "The clock of this node is wrong: times may be shown wrong.".to_owned(),
             _ => format!(
                 "The monitor is overloaded and skips polls: {}.",
                 check.message
@@ -129,7 +130,7 @@ impl CountWindow {
         live: &StateTable,
         interval: Duration,
         now: Millis,
-    ) -> [Check; 3] {
+    ) -> Vec<Check> {
         let history = &health.history;
         let message = match (history.is_failing, &history.message) {
             (false, _) => "written".into(),
@@ -183,15 +184,16 @@ impl CountWindow {
         let message =
             format!("{missed} samples missed and {taken} taken in the last {minutes:.1} minutes");
         let ok = missed * 1_000 <= (missed + taken) * MAX_MISSED_PER_MILLE;
-        [
-            history,
-            samples,
-            Check {
-                name: "intervals",
-                ok,
-                message,
-            },
-        ]
+        let intervals = Check {
+            name: "intervals",
+            ok,
+            message,
+        };
+        let clock = health.clock.as_ref().map(clock_check);
+        [history, samples, intervals]
+            .into_iter()
+            .chain(clock)
+            .collect()
     }
 
     /// Returns the counts of some minutes ago, or of the start.
@@ -221,6 +223,20 @@ impl CountWindow {
     }
 }
 
+/// Returns the check of the clock of a node.
+fn clock_check(clock: &ClockHealth) -> Check {
+    let message = match (&clock.problem, clock.stops_polling) {
+        (None, _) => "agrees with Redis and PostgreSQL".into(),
+        (Some(problem), false) => problem.clone(),
+        (Some(problem), true) => format!("{problem}; this node does not poll"),
+    };
+    Check {
+        name: "clock",
+        ok: clock.problem.is_none(),
+        message,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -234,8 +250,8 @@ mod tests {
         };
         let minutes = |health: &MonitorHealth, now: Millis| {
             let live = StateTable::default();
-            let [.., intervals] = window.check(health, &live, Duration::from_secs(60), now);
-            intervals.message
+            let checks = window.check(health, &live, Duration::from_secs(60), now);
+            checks.into_iter().next_back().unwrap().message
         };
         minutes(&health, 10_060_000);
         health.samples = 7;

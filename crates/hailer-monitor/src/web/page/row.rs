@@ -55,7 +55,7 @@ pub(crate) struct StateView {
 pub(crate) struct Time {
     /// RFC 3339.
     pub(crate) exact: String,
-    /// Age, such as "5 s".
+    /// Age, such as "5 s", or "−5 min" for a time in the future.
     pub(crate) ago: String,
     /// Date and time, UTC.
     pub(crate) day: String,
@@ -65,7 +65,7 @@ impl Time {
     pub(crate) fn of(at: Millis, now: Millis) -> Self {
         Self {
             exact: show::rfc3339(at),
-            ago: show::length(now - at),
+            ago: show::age(at, now),
             day: show::time(at, now),
         }
     }

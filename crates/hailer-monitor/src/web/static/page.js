@@ -29,7 +29,8 @@
   const age = () => {
     if (document.hidden) return;
     for (const time of all("time.ago")) {
-      const text = length(Math.max(0, Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000)));
+      const seconds = Math.floor((Date.now() - Date.parse(time.dateTime)) / 1000);
+      const text = seconds < -60 ? `\u2212${length(-seconds)}` : length(Math.max(0, seconds));
       if (time.textContent !== text) time.textContent = text;
     }
   };
