@@ -548,11 +548,12 @@ impl Client {
                 let can_continue = waves.peek().is_some() && !detection.has_reply();
                 let (protocol, result) = tokio::select! {
                     biased;
+                    // First: an exchange with a server that always has more to read must not delay it.
+                    () = &mut next_wave, if can_continue => break,
                     next = exchanges.next() => match next {
                         Some(result) => result,
                         None => break,
                     },
-                    () = &mut next_wave, if can_continue => break,
                 };
                 match result {
                     Ok(answer) => {

@@ -5,7 +5,8 @@
 //! The exchange receives each response as one message with a length; chunked bodies are joined
 //! before. Compressed bodies are not requested and not decompressed.
 //!
-//! Limits: 64 KiB and 100 fields of headers, 1 MiB of body, 3 redirects to the same host and port.
+//! Limits: 64 KiB and 100 fields of headers, 1 MiB of body, 16 informational responses (`100
+//! Continue`) per request, 3 redirects to the same host and port.
 //! The caller limits the time: dropping the future closes the connection.
 
 use hailer_proto::Tls;
@@ -19,11 +20,16 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 /// Maximum number of redirects that are followed.
 const MAX_REDIRECTS: usize = 3;
+/// Maximum number of informational responses to one request.
+const MAX_INFORMATIONAL: usize = 16;
 
 /// Where a request goes.
 #[derive(Clone, Debug)]
@@ -124,10 +130,18 @@ fn is_without_tls(error: &io::Error) -> bool {
     )
 }
 
-async fn exchange<T>(stream: T, request: hyper::Request<Full<Bytes>>) -> io::Result<Response>
+async fn exchange<T>(stream: T, mut request: hyper::Request<Full<Bytes>>) -> io::Result<Response>
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
+    let is_endless = Arc::new(Notify::new());
+    let notify = is_endless.clone();
+    let informational = AtomicUsize::new(0);
+    hyper::ext::on_informational(&mut request, move |_| {
+        if informational.fetch_add(1, Ordering::Relaxed) >= MAX_INFORMATIONAL {
+            notify.notify_one();
+        }
+    });
     let (mut sender, connection) = http1::Builder::new()
         .title_case_headers(true)
         .max_headers(MAX_HEADERS)
@@ -153,6 +167,10 @@ where
     let mut connection = pin!(connection);
     tokio::select! {
         biased;
+        // First, because `connection` reads without a pause while there is more.
+        () = is_endless.notified() => {
+            return Err(invalid("it sends more than 16 informational responses"));
+        }
         result = &mut response => return result,
         // The connection may end before the last bytes were taken from it.
         _ = &mut connection => {}

@@ -811,6 +811,36 @@ async fn floods_end_the_query() {
 }
 
 #[tokio::test]
+async fn a_flood_of_strays_does_not_hold_up_the_timeouts() {
+    let mut is_flooding = false;
+    let server = Server::run(loopback(), move |socket, _, from| {
+        let socket = socket.try_clone().unwrap();
+        if !std::mem::replace(&mut is_flooding, true) {
+            let end = Instant::now() + ms(3_000);
+            std::thread::spawn(move || {
+                while Instant::now() < end && socket.send_to(b"stray", from).is_ok() {}
+            });
+        }
+    });
+    let mut config = time_limit(ms(100), 2);
+    config.limits.max_datagrams = u32::MAX;
+    config.limits.max_bytes = usize::MAX;
+    match Client::new(config)
+        .query(url("luanti", &server).as_str())
+        .await
+    {
+        Err(Error::Silence { transcript, after }) => {
+            assert_eq!(transcript.sent, 3);
+            assert!(
+                transcript.received > 1_000 && after < ms(1_000),
+                "{after:?}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
 async fn queries_end_at_their_deadline() {
     // The challenge is answered each time, the query never is.
     let server = Server::script(|request| match request.get(8) {

@@ -186,6 +186,25 @@ async fn endless_bodies_and_heads_are_cut_off() {
 }
 
 #[tokio::test]
+async fn endless_informational_responses_are_cut_off() {
+    let informational = b"HTTP/1.1 100 Continue\r\n\r\n";
+    let early = [&informational.repeat(16), &ok(ECO)[..]].concat();
+    assert!(query(&Server::sending(early)).await.is_ok());
+    // One at a time, and as many as fit.
+    for count in [1, 1_000] {
+        let server = Server::new(move |_, mut stream| {
+            let bytes = informational.repeat(count);
+            while stream.write_all(&bytes).is_ok() {}
+        });
+        let started = Instant::now();
+        let error = query(&server).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("more than 16 informational"), "{text}");
+        assert!(started.elapsed() < Duration::from_secs(2), "{started:?}");
+    }
+}
+
+#[tokio::test]
 async fn slow_servers_end_at_the_timeout() {
     let drip = Server::new(|_, mut stream| {
         for byte in b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"

@@ -136,16 +136,15 @@ impl ExchangeRun<'_> {
                     if due.deadline() != end {
                         due.as_mut().reset(end);
                     }
+                    // The timer comes first. A server that always has more to read would use up the
+                    // time slice of the task, and tokio then reports no timer as over.
                     tokio::select! {
                         biased;
-                        received = socket::receive_first(&mut self.socket, &mut self.open, &mut reply) => {
-                            match received {
-                                Ok(()) => self.pass_on(&reply),
-                                Err(error) => self.fail(error)?,
-                            }
-                        }
-                        () = &mut due => self.driver.tick(self.started.elapsed(), &mut self.request),
+                        () = &mut due => self.time_out(&mut reply)?,
                         length = socket::opened(&mut self.window) => self.hurry(length),
+                        received = socket::receive_first(&mut self.socket, &mut self.open, &mut reply) => {
+                            self.take(received, &reply)?
+                        }
                     }
                 }
             };
@@ -233,6 +232,26 @@ impl ExchangeRun<'_> {
                 let silence = ExchangeError::Silence { after };
                 Ok(Action::End(self.driver.take_partial().ok_or(silence)))
             }
+        }
+    }
+
+    /// Handles a timeout. A reply that has arrived before, while the program was busy, counts.
+    fn time_out(&mut self, reply: &mut Vec<u8>) -> io::Result<Action> {
+        let waiting = socket::receive_first(&mut self.socket, &mut self.open, reply).now_or_never();
+        if let Some(received) = waiting {
+            let action = self.take(received, reply)?;
+            if !matches!(action, Action::Wait) {
+                return Ok(action);
+            }
+        }
+        Ok(self.driver.tick(self.started.elapsed(), &mut self.request))
+    }
+
+    /// Handles what a socket has received: `reply`, or an error.
+    fn take(&mut self, received: io::Result<()>, reply: &[u8]) -> io::Result<Action> {
+        match received {
+            Ok(()) => Ok(self.pass_on(reply)),
+            Err(error) => self.fail(error),
         }
     }
 

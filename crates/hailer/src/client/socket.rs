@@ -127,8 +127,8 @@ pub(super) async fn receive_first(
         return socket.receive(buffer).await;
     };
     let mut bytes = Vec::new();
+    // In random order: a flood of one socket must not hide the reply of the other.
     let is_other = tokio::select! {
-        biased;
         result = socket.receive(buffer) => result.map(|()| false)?,
         result = other.receive(&mut bytes) => result.map(|()| true)?,
     };
