@@ -30,7 +30,7 @@ use hailer::proto::model::Roster;
 use hailer::proto::{Ask, Protocol, Transport};
 use hailer::report::AnswerLine;
 use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink, TcpClose};
-use hailer::{Answer, Answers, Client, ClientConfig, Error, Target};
+use hailer::{Answer, Answers, Client, ClientConfig, Error, Target, Transcript};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -51,6 +51,8 @@ const MAX_QUEUED_BATCHES: usize = 64;
 const SERVERS_PER_LOCK: usize = 1_000;
 /// Limit of DNS lookups at a time.
 const MAX_LOOKUPS: usize = 32;
+/// Time after the deadline of a probe over HTTP until its task is dropped.
+const DEADLINE_GRACE: Duration = Duration::from_millis(500);
 /// How long a DNS result is reused. Failed lookups, and names of silent servers, are refreshed
 /// every polling interval.
 const LOOKUP_LIFETIME: Duration = Duration::from_secs(300);
@@ -686,7 +688,22 @@ impl HttpProbes {
         let client = self.client.clone();
         let results = self.results.clone();
         self.runtime.spawn(async move {
-            let result = client.query_at(&target, protocol, address).await;
+            let limit = client.config().limits.deadline + DEADLINE_GRACE;
+            let query = client.query_at(&target, protocol, address);
+            let result = tokio::time::timeout(limit, query).await;
+            let result = result.unwrap_or_else(|_| {
+                let transcript = Transcript {
+                    protocol: protocol.info(),
+                    address,
+                    sent: 1,
+                    received: 0,
+                    datagrams: Vec::new(),
+                };
+                Err(Error::Silence {
+                    transcript: transcript.into(),
+                    after: limit,
+                })
+            });
             let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
             results.push((index, result));
         });

@@ -432,6 +432,23 @@ async fn servers_that_misuse_connections_are_bounded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_always_has_more_to_send_is_down() {
+    let informational = serve_streams(|mut stream| {
+        loop {
+            stream.write_all(&b"HTTP/1.1 100 Continue\r\n\r\n".repeat(100))?;
+        }
+    });
+    let live = Arc::new(StateTable::default());
+    let (poll, mut batches) = Poller::start(PollConfig::default(), live.clone()).unwrap();
+    poll.watch(server(1, format!("eco://{informational}")), None)
+        .unwrap();
+    until(&mut batches, |batch| batch.samples.len() >= 3).await;
+    let row = live.named("server-1").unwrap();
+    assert_eq!(row.state, State::Down);
+    assert_eq!(row.error.unwrap().0, "malformed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_game_is_polled_in_all_its_protocols() {
     let mut crowded = status("1.21.8", 0);
     let names: Vec<String> = (0..40).map(|number| format!("Player{number}")).collect();

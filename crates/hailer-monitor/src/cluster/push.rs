@@ -146,13 +146,14 @@ pub(super) async fn run(
                     let _ = done_sender.send(());
                 }
             },
+            // Before the results, which may always be waiting.
+            _ = ticks.tick() => push.send(&[]).await,
             Some(some) = results.recv() => {
                 push.record(some);
                 if push.gathered.len() >= ROWS_PER_ENTRY * PARTS {
                     push.send(&[]).await;
                 }
             }
-            _ = ticks.tick() => push.send(&[]).await,
         }
     }
 }
