@@ -413,6 +413,9 @@ pub(crate) struct Sweep {
     /// dpmaster://HOST/GAME; may be given several times
     #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath, help_heading = "Targets")]
     pub(crate) targets: Vec<PathBuf>,
+    /// Query servers of master servers at private addresses too, also on networks of this machine
+    #[arg(long, help_heading = "Targets")]
+    pub(crate) allow_private: bool,
     /// Skip the addresses and ranges listed in a file or at a URL; may be given several times
     #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath, help_heading = "Targets")]
     pub(crate) exclude: Vec<PathBuf>,

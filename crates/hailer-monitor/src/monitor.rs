@@ -8,6 +8,7 @@ use crate::history::{History, Retention, WriterHealth};
 use crate::local::Local;
 use crate::monitor_health::MonitorHealth;
 use crate::node::{Node, NodeStart};
+use crate::poll::listed::ListedPolicies;
 use crate::poll::{PollConfig, Poller};
 use crate::sample::Millis;
 use crate::server::{NewServer, Origin, Server};
@@ -161,6 +162,11 @@ impl Monitor {
                 alerts_failed: alerts.failed,
             }
         }
+    }
+
+    /// Replaces the policies for the addresses of servers that masters list.
+    pub fn set_policies(&self, listed: ListedPolicies) {
+        self.poller.set_policies(listed);
     }
 
     /// Replaces the set of servers that the configuration or master servers list. In a cluster, a process without configured servers

@@ -15,15 +15,17 @@
 //! dropped and counted. Answers are kept up to 16 KiB each and 16 MiB in total. Names of the first
 //! 1,024 players of a reply are kept.
 
+pub mod listed;
 mod plan;
 
+use self::listed::ListedPolicies;
 use self::plan::{GamePlan, PlannedProbe};
 
 use crate::clock::WallClock;
 use crate::health::{Health, HealthRules, State};
 use crate::sample::{Event, EventKind, Millis, Sample, ValueChange};
 use crate::schedule::{DueSample, Schedule};
-use crate::server::{Server, ServerId};
+use crate::server::{Origin, Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
 use compact_str::CompactString;
 use hailer::proto::model::Roster;
@@ -81,6 +83,8 @@ pub struct PollConfig {
     pub name_server: Option<SocketAddr>,
     /// Clock that dates the samples.
     pub clock: WallClock,
+    /// Policy for the addresses of servers that masters list.
+    pub listed: ListedPolicies,
 }
 
 impl Default for PollConfig {
@@ -100,6 +104,7 @@ impl Default for PollConfig {
             sweep,
             name_server: None,
             clock: WallClock::default(),
+            listed: ListedPolicies::default(),
         }
     }
 }
@@ -204,6 +209,7 @@ struct PollShared {
 struct PollTable {
     schedule: Schedule,
     watched: HashMap<ServerId, PolledServer>,
+    listed: ListedPolicies,
     clock: Clock,
 }
 
@@ -245,12 +251,13 @@ impl PolledServer {
         protocol: &'static dyn Protocol,
         health: Health,
         changed_at: Millis,
+        listed: &ListedPolicies,
     ) -> Self {
         let candidates = target.candidates().unwrap_or_default();
-        let address = candidates
-            .first()
-            .copied()
-            .ok_or_else(|| "its name was not looked up yet".into());
+        let address = match candidates.first() {
+            Some(address) => listed.allowed(&server, &[*address]).map(|_| *address),
+            None => Err("its name was not looked up yet".into()),
+        };
         Self {
             server,
             // The address of a remote service has a name too.
@@ -314,6 +321,7 @@ impl Poller {
             schedule: Schedule::default(),
             watched: HashMap::new(),
             clock: Clock::new(config.clock.clone()),
+            listed: config.listed.clone(),
         };
         let shared = Arc::new(PollShared {
             config,
@@ -422,6 +430,7 @@ impl Poller {
                 *protocol,
                 Health::known(state, since),
                 now,
+                &list.listed,
             );
             list.watched.insert(server.id, watched);
         }
@@ -505,7 +514,7 @@ impl Poller {
             let watched = PolledServer {
                 last_status,
                 recent_changes,
-                ..PolledServer::new(server, &target, protocol, health, changed_at)
+                ..PolledServer::new(server, &target, protocol, health, changed_at, &list.listed)
             };
             list.watched.insert(watched.server.id, watched);
         }
@@ -519,6 +528,28 @@ impl Poller {
         });
         self.shared.lookups.notify_one();
         wrong
+    }
+
+    /// Replaces the policies for servers that masters list, and applies them immediately.
+    pub fn set_policies(&self, listed: ListedPolicies) {
+        let mut list = self.shared.table();
+        if list.listed == listed {
+            return;
+        }
+        for polled in list.watched.values_mut() {
+            if polled.server.origin != Origin::Master {
+                continue;
+            }
+            polled.looked_up = None;
+            let candidates = polled.server.target().ok().and_then(|t| t.candidates());
+            if let Some(address) = candidates.as_ref().and_then(|all| all.first()) {
+                let allowed = listed.allowed(&polled.server, &[*address]);
+                polled.address = allowed.map(|_| *address);
+            }
+        }
+        list.listed = listed;
+        drop(list);
+        self.shared.lookups.notify_one();
     }
 
     /// Starts no further polls of these servers. Polls under way still count.
@@ -1058,7 +1089,14 @@ impl PolledServer {
     }
 
     /// Sets the address after a lookup. `found`: at least one address, at one or several ports.
-    fn set_addresses(&mut self, found: &[SocketAddr]) {
+    fn set_addresses(&mut self, found: &[SocketAddr], listed: &ListedPolicies) {
+        let found = match listed.allowed(&self.server, found) {
+            Ok(found) => found,
+            Err(fault) => {
+                self.address = Err(fault);
+                return;
+            }
+        };
         let mut hosts: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
         hosts.dedup();
         let old = self.address.as_ref().ok();
@@ -1277,10 +1315,10 @@ async fn look_up(shared: Arc<PollShared>) {
             let shared = shared.clone();
             tokio::spawn(async move {
                 let found = client.candidates(&target).await;
-                let mut list = shared.table();
+                let list = &mut *shared.table();
                 if let Some(watched) = list.watched.get_mut(&id) {
                     match found {
-                        Ok(found) => watched.set_addresses(&found),
+                        Ok(found) => watched.set_addresses(&found, &list.listed),
                         // A failing DNS server does not remove known addresses.
                         Err(Error::NameNotFound { .. }) => {
                             watched.address = Err("there is no such name".into());

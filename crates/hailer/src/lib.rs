@@ -15,6 +15,7 @@
 //! - [`catalog`] has the games and protocols that targets can name. Programs can add their own.
 //! - [`sweep`] queries many servers with a rate limit.
 //! - [`check`] tests whether a server or a client conforms to its protocol.
+//! - [`address`] decides which addresses that others name are queried.
 //! - [`discover`] finds servers on the local network, and [`master`] reads lists of public ones.
 //! - [`report`] formats answers as JSON.
 //! - [`respond`] replies to queries, with a status from a [`source`].
@@ -23,6 +24,7 @@
 //!   on by default). Its crate is re-exported as `game`.
 //! - `network` lets several servers respond as one, by way of Redis (feature `redis`).
 
+pub mod address;
 mod answer;
 pub mod catalog;
 pub mod check;

@@ -7,14 +7,16 @@
 //! ```
 //!
 //! The URL names host and path, because masters come and go. A list is not verified: its servers
-//! did not ask to be queried, so callers query them slowly. Requests block: use a separate thread in
-//! asynchronous programs.
+//! did not ask to be queried, so callers query them slowly. Addresses that an [`AddressPolicy`] does
+//! not allow are left out; callers apply the same policy to the addresses of names. Requests block:
+//! use a separate thread in asynchronous programs.
 //!
 //! Limits, which [`MasterLimits`] changes: 2 s for a reply, two retries, 2 minutes for a list,
 //! 200,000 servers, 64 MiB.
 
+use crate::address::{AddressFault, AddressPolicy};
 use crate::catalog;
-use crate::target::Target;
+use crate::target::{Host, Target};
 use hailer_proto::master::{
     BodyList, DatagramList, Entry, ListQuery, ListStep, MASTERS, Master, MasterTransport, find,
 };
@@ -22,6 +24,7 @@ use std::fmt::{self, Write};
 use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -91,11 +94,18 @@ pub struct MasterError {
     pub problem: String,
 }
 
+/// Receives the target of each server, and the policy for the addresses of its name.
+pub type Found<'a> = &'a mut dyn FnMut(&str, &Arc<AddressPolicy>);
+
 /// Result of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListSummary {
     /// Servers delivered, duplicates included.
     pub servers: u64,
+    /// Entries that were left out because the policy does not allow their addresses.
+    pub refused: u64,
+    /// The first of them.
+    pub first_refused: Option<AddressFault>,
     /// Why servers may be missing, as a clause; `None` if the list is complete.
     pub incomplete: Option<String>,
 }
@@ -111,8 +121,18 @@ impl MasterUrl {
         self.http.as_deref()
     }
 
-    /// Requests the list over UDP, and calls `found` with the target of each server. `is_stopped`
-    /// is called at least ten times per second.
+    /// Returns the policy with what the URL alone allows: the private network of a master whose host
+    /// is an address.
+    pub fn policy(&self, policy: AddressPolicy) -> AddressPolicy {
+        match self.host.parse::<Target>().map(|place| place.host) {
+            Ok(Host::Address(ip)) => policy.near(&[ip]),
+            _ => policy,
+        }
+    }
+
+    /// Requests the list over UDP, and calls `found` with the target of each server that `policy`
+    /// allows, or that is on the same private network as the master. `is_stopped` is called at least
+    /// ten times per second.
     ///
     /// # Errors
     /// The name of the master cannot be looked up, the master does not reply, or its reply is
@@ -120,8 +140,9 @@ impl MasterUrl {
     pub fn fetch(
         &self,
         limits: &MasterLimits,
+        policy: &AddressPolicy,
         is_stopped: &dyn Fn() -> bool,
-        found: &mut dyn FnMut(&str),
+        found: Found<'_>,
     ) -> Result<ListSummary, MasterError> {
         let MasterTransport::Datagram(_, open) = self.master.transport else {
             return Err(self.error("its list comes over HTTP"));
@@ -141,25 +162,20 @@ impl MasterUrl {
                 limits,
                 end,
                 is_stopped,
-                output: Output::new(&self.scheme, limits.max_servers, found),
+                output: self.output(limits, policy.clone().near(&[address.ip()]), found),
                 bytes: 0,
                 fault: None,
             };
             match request.run(address) {
-                Ok(incomplete) => {
-                    let servers = request.output.servers;
-                    return Ok(ListSummary {
-                        servers,
-                        incomplete,
-                    });
-                }
+                Ok(incomplete) => return Ok(request.output.summary(incomplete)),
                 Err(text) => problem = text,
             }
         }
         Err(self.error(problem))
     }
 
-    /// Parses the body of an HTTP response, and calls `found` with the target of each server.
+    /// Parses the body of an HTTP response, and calls `found` with the target of each server that
+    /// `policy` allows.
     ///
     /// # Errors
     /// The body cannot be read, or is not such a list. A list that ends early is no error if it has
@@ -168,21 +184,35 @@ impl MasterUrl {
         &self,
         mut body: impl Read,
         limits: &MasterLimits,
+        policy: AddressPolicy,
         is_stopped: &dyn Fn() -> bool,
-        found: &mut dyn FnMut(&str),
+        found: Found<'_>,
     ) -> Result<ListSummary, MasterError> {
         let MasterTransport::Http(open) = self.master.transport else {
             return Err(self.error("its list comes over UDP"));
         };
         let mut list = open();
-        let mut output = Output::new(&self.scheme, limits.max_servers, found);
+        let mut output = self.output(limits, policy, found);
         let incomplete = read_list(&mut *list, &mut body, limits, is_stopped, &mut output);
         match incomplete {
-            Some(problem) if output.servers == 0 => Err(self.error(problem)),
-            incomplete => Ok(ListSummary {
-                servers: output.servers,
-                incomplete,
-            }),
+            Some(problem) if output.entries() == 0 => Err(self.error(problem)),
+            incomplete => Ok(output.summary(incomplete)),
+        }
+    }
+
+    fn output<'a>(
+        &'a self,
+        limits: &MasterLimits,
+        policy: AddressPolicy,
+        found: Found<'a>,
+    ) -> Output<'a> {
+        Output {
+            scheme: &self.scheme,
+            max_servers: limits.max_servers,
+            policy: Arc::new(policy),
+            summary: ListSummary::default(),
+            line: String::new(),
+            found,
         }
     }
 
@@ -295,35 +325,44 @@ impl fmt::Display for MasterUrl {
 struct Output<'a> {
     scheme: &'a str,
     max_servers: u64,
-    servers: u64,
+    policy: Arc<AddressPolicy>,
+    summary: ListSummary,
     line: String,
-    found: &'a mut dyn FnMut(&str),
+    found: Found<'a>,
 }
 
-impl<'a> Output<'a> {
-    fn new(scheme: &'a str, max_servers: u64, found: &'a mut dyn FnMut(&str)) -> Self {
-        Self {
-            scheme,
-            max_servers,
-            servers: 0,
-            line: String::new(),
-            found,
-        }
-    }
-
+impl Output<'_> {
     fn add(&mut self, entry: Entry<'_>) {
         if self.is_full() {
             return;
         }
-        self.servers += 1;
+        if let Entry::Address(address) = entry
+            && let Err(fault) = self.policy.check(address.ip())
+        {
+            self.summary.refused += 1;
+            self.summary.first_refused.get_or_insert(fault);
+            return;
+        }
+        self.summary.servers += 1;
         self.line.clear();
         // Writing to a text cannot fail.
         let _ = write!(self.line, "{}://{entry}", self.scheme);
-        (self.found)(&self.line);
+        (self.found)(&self.line, &self.policy);
+    }
+
+    fn entries(&self) -> u64 {
+        self.summary.servers + self.summary.refused
     }
 
     fn is_full(&self) -> bool {
-        self.servers >= self.max_servers
+        self.entries() >= self.max_servers
+    }
+
+    fn summary(self, incomplete: Option<String>) -> ListSummary {
+        ListSummary {
+            incomplete,
+            ..self.summary
+        }
     }
 }
 
@@ -428,7 +467,7 @@ impl Request<'_> {
                 Ok(ReplyEnd::Next) => self.pause(),
                 Ok(ReplyEnd::Done) => return self.end(self.fault.clone()),
                 Ok(ReplyEnd::Incomplete(why)) => return self.end(Some(why)),
-                Err(error) if self.output.servers > 0 => return Ok(Some(error)),
+                Err(error) if self.output.entries() > 0 => return Ok(Some(error)),
                 Err(error) => return Err(error),
             }
         }
@@ -437,7 +476,7 @@ impl Request<'_> {
     /// Returns why the list is incomplete, or that as an error if the list is empty.
     fn end(&self, incomplete: Option<String>) -> Result<Option<String>, String> {
         match incomplete {
-            Some(why) if self.output.servers == 0 => Err(why),
+            Some(why) if self.output.entries() == 0 => Err(why),
             incomplete => Ok(incomplete),
         }
     }
@@ -626,9 +665,10 @@ mod tests {
         limits: &MasterLimits,
     ) -> (Vec<String>, Result<Option<String>, MasterError>) {
         let mut targets = Vec::new();
-        let mut found = |target: &str| targets.push(target.to_owned());
+        let mut found = |target: &str, _: &_| targets.push(target.to_owned());
         let url: MasterUrl = url.parse().unwrap();
-        let result = url.fetch(limits, &|| false, &mut found);
+        let any = AddressPolicy::new(true);
+        let result = url.fetch(limits, &any, &|| false, &mut found);
         (targets, result.map(|summary| summary.incomplete))
     }
 
@@ -725,7 +765,9 @@ mod tests {
             calls.get() > 3
         };
         let url: MasterUrl = format!("valve-master://{address}").parse().unwrap();
-        let summary = url.fetch(&quick(), &is_stopped, &mut |_| {}).unwrap();
+        let any = AddressPolicy::new(true);
+        let summary = url.fetch(&quick(), &any, &is_stopped, &mut |_, _| {});
+        let summary = summary.unwrap();
         assert_eq!(summary.incomplete.as_deref(), Some("stopped"));
         thread.join().unwrap();
     }
@@ -743,8 +785,9 @@ mod tests {
             {"addresses":["tw-0.7+udp://192.0.2.7:8304"]}]}"#;
         let read = |body: &[u8], limits: &MasterLimits| {
             let mut targets = Vec::new();
-            let mut found = |target: &str| targets.push(target.to_owned());
-            let result = url.read_body(body, limits, &|| false, &mut found);
+            let mut found = |target: &str, _: &_| targets.push(target.to_owned());
+            let any = AddressPolicy::new(true);
+            let result = url.read_body(body, limits, any, &|| false, &mut found);
             (targets, result)
         };
         let (targets, result) = read(body, &quick());
@@ -766,8 +809,51 @@ mod tests {
             ..quick()
         };
         let mut endless = io::repeat(b' ');
-        let result = url.read_body(&mut endless, &small, &|| false, &mut |_| {});
+        let any = AddressPolicy::new(true);
+        let result = url.read_body(&mut endless, &small, any, &|| false, &mut |_, _| {});
         assert!(result.unwrap_err().to_string().contains("1048576 bytes"));
+    }
+
+    /// A master on this machine lists servers of this machine, and others may not.
+    #[test]
+    fn addresses_that_are_not_public_are_left_out() {
+        let mut reply = b"\xFF\xFF\xFF\xFFservers ".to_vec();
+        for ip in [[8, 8, 8, 8], [127, 0, 0, 9], [10, 0, 0, 1], [224, 0, 0, 1]] {
+            reply.extend(ip.iter().chain(&[0x6D, 0x38]));
+        }
+        let (address, thread) = master(vec![vec![reply.leak()]]);
+        let url: MasterUrl = format!("quake2-master://{address}").parse().unwrap();
+        let mut targets = Vec::new();
+        let mut found = |target: &str, policy: &Arc<AddressPolicy>| {
+            targets.push(target.to_owned());
+            assert!(policy.check([127, 0, 0, 1].into()).is_ok());
+            assert!(policy.check([10, 0, 0, 1].into()).is_err());
+        };
+        let strict = AddressPolicy::default();
+        let summary = url.fetch(&quick(), &strict, &|| false, &mut found);
+        let summary = summary.unwrap();
+        assert_eq!(
+            targets,
+            ["quake2://8.8.8.8:27960", "quake2://127.0.0.9:27960"]
+        );
+        assert_eq!((summary.servers, summary.refused), (2, 2));
+        let first = summary.first_refused.unwrap().to_string();
+        assert_eq!(first, "10.0.0.1 is a private address");
+        thread.join().unwrap();
+
+        let url: MasterUrl = "fivem+https://lists.example.com/servers".parse().unwrap();
+        assert!(url.policy(strict.clone()).is_strict());
+        for here in ["luanti+http://127.0.0.1:8080/list", "dpmaster://[::1]/68"] {
+            let url: MasterUrl = here.parse().unwrap();
+            assert!(!url.policy(strict.clone()).is_strict(), "{here}");
+        }
+        let url: MasterUrl = "teeworlds+https://lists.example.com/servers.json"
+            .parse()
+            .unwrap();
+        let body = br#"{"servers":[{"addresses":["tw-0.6+udp://[::ffff:127.0.0.1]:8303"]}]}"#;
+        let none = &mut |_: &str, _: &_| panic!("a loopback address is passed on");
+        let summary = url.read_body(&body[..], &quick(), strict, &|| false, none);
+        assert_eq!(summary.unwrap().refused, 1);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Names as targets of a sweep: they are resolved ahead of time. The name server is part of the
 //! tests.
 
+use hailer::address::AddressPolicy;
 use hailer::proto::Protocol;
 use hailer::sweep::{
     Collector, DefaultKinds, Exclusions, ListSource, Next, Position, ProbeSource, SourceConfig,
@@ -10,6 +11,7 @@ use hailer::{Error, registry};
 use hailer_testkit::servers::dns::{Dns, Record};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -93,6 +95,7 @@ fn servers_of_masters_are_queried_once() {
         ("one.example.test", Record::Address(V4)),
         ("two.example.test", Record::Address(V4)),
     ]);
+    let private = Arc::new(AddressPolicy::new(true));
     let mut collector = Collector::new(&[]).unwrap();
     for target in [
         "ugp://127.0.0.1:1",
@@ -123,7 +126,7 @@ fn servers_of_masters_are_queried_once() {
         "ugp://two.example.test:3",
         "ugp://two.example.test:4",
     ] {
-        collector.add_listed(target).unwrap();
+        collector.add_listed(target, &private).unwrap();
     }
     let targets = collector.finish(&Exclusions::default()).unwrap();
     let mut source = ListSource::new(targets, Default::default(), walk(dns.address()));
@@ -139,6 +142,52 @@ fn servers_of_masters_are_queried_once() {
     }
     expected.sort_unstable();
     assert_eq!(addresses, expected);
+}
+
+/// A name that a list has is not queried if it leads to this machine.
+#[test]
+fn names_of_lists_must_lead_to_public_addresses() {
+    let dns = Dns::with(&[
+        ("here.example.test", Record::Address(V4)),
+        (
+            "mapped.example.test",
+            Record::Address("::ffff:10.0.0.1".parse().unwrap()),
+        ),
+        (
+            "cloud.example.test",
+            Record::Address([169, 254, 169, 254].into()),
+        ),
+        ("public.example.test", Record::Address([8, 8, 8, 8].into())),
+    ]);
+    let names = ["here", "mapped", "cloud", "public"];
+    let strict = AddressPolicy::default();
+    let near = strict.clone().near(&[V4]);
+    let private = AddressPolicy::new(true);
+    for (policy, allowed) in [
+        (strict, &["8.8.8.8:1"][..]),
+        (near, &["127.0.0.1:1", "8.8.8.8:1"]),
+        (private, &["10.0.0.1:1", "127.0.0.1:1", "8.8.8.8:1"]),
+    ] {
+        let policy = Arc::new(policy);
+        let mut collector = Collector::new(&[]).unwrap();
+        for name in names {
+            let target = format!("quake3://{name}.example.test:1");
+            collector.add_listed(&target, &policy).unwrap();
+        }
+        let targets = collector.finish(&Exclusions::default()).unwrap();
+        let mut source = ListSource::new(targets, Default::default(), walk(dns.address()));
+        let (found, _) = all(&mut source);
+        let (failed, mut addresses): (Vec<_>, Vec<_>) = found
+            .into_values()
+            .partition(|end| end.starts_with("excluded: "));
+        addresses.sort_unstable();
+        assert_eq!(addresses, allowed);
+        assert_eq!(failed.len(), names.len() - allowed.len());
+        let cloud = failed
+            .iter()
+            .find(|error| error.contains("169.254.169.254"));
+        assert!(cloud.unwrap().contains("metadata"), "{failed:?}");
+    }
 }
 
 #[test]

@@ -614,3 +614,61 @@ fn targets_of_masters_are_queried_once() {
     );
     run(["sweep", "quake2-master://127.0.0.1"]).fails_as_usage("write --targets quake2-master");
 }
+
+/// A list names a server on another private network, and the server of this test.
+#[test]
+fn lists_name_no_private_addresses() {
+    let serve = Serve::with(&["--name", "Harbour", "-p", "teeworlds"]);
+    let address = serve.address();
+    let list = format!(
+        r#"{{"servers":[{{"addresses":["tw-0.6+udp://{address}","tw-0.6+udp://10.255.255.1:1",
+            "tw-0.6+udp://[::ffff:169.254.169.254]:1"]}}]}}"#
+    );
+    let page = format!("200 OK\r\nContent-Length: {}\r\n\r\n{list}", list.len());
+    let moved = |to: &str| format!("302 Found\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n");
+    let web = pages(vec![
+        ("/servers.json", page),
+        (
+            "/exclusion",
+            "200 OK\r\nContent-Length: 12\r\n\r\n10.255.255.1".into(),
+        ),
+        ("/moved", moved("servers.json")),
+        ("/away", moved("http://localhost/servers.json")),
+        ("/file", moved("file:///etc/passwd")),
+        ("/around", moved("/around")),
+    ]);
+    let at = |path: &str| format!("teeworlds+{web}/{path}");
+    let flags = ["--json", "--timeout", "100ms", "--retries", "0"];
+    let sweep =
+        |list: &str, more: &[&str]| run([&["sweep", "--targets", list], &flags[..], more].concat());
+    let found = sweep(&at("moved"), &[]).ends_with(0);
+    assert_eq!(found.json().len(), 1, "{}", found.out);
+    assert_eq!(found.json()[0]["target"], serve.url("teeworlds"));
+    let warning =
+        "2 servers left out: 10.255.255.1 is a private address, for example; --allow-private";
+    assert!(found.err.contains(warning), "{}", found.err);
+    // The exclusion shows that the private address would be queried.
+    let exclusion = format!("{web}/exclusion");
+    let found = sweep(
+        &at("servers.json"),
+        &["--allow-private", "--exclude", &exclusion],
+    );
+    assert_eq!(found.json().len(), 1, "{}", found.out);
+    assert!(found.err.contains("1 excluded"), "{}", found.err);
+    let warning = "1 server left out: ::ffff:169.254.169.254 is an address of a metadata service\n";
+    assert!(found.err.contains(warning), "{}", found.err);
+    for (path, problem) in [
+        (
+            "away",
+            "it redirects to another host, which is not followed: localhost",
+        ),
+        (
+            "file",
+            "it redirects from http to file, which is not followed",
+        ),
+        ("around", "more than 3 redirects"),
+    ] {
+        sweep(&at(path), &[]).fails_as_usage(problem);
+        sweep(&format!("{web}/{path}"), &[]).fails_as_usage(problem);
+    }
+}

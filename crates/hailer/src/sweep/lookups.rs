@@ -151,7 +151,16 @@ impl Lookups {
                 if ip.is_ipv4() {
                     address.set_ip(ip);
                 }
-                self.exclusions.check(name.host(), ip).map(|()| address)
+                self.exclusions
+                    .check(name.host(), ip)
+                    .and_then(|()| {
+                        name.check(address.ip()).map_err(|fault| Error::Excluded {
+                            name: host(),
+                            address: ip,
+                            reason: fault.kind,
+                        })
+                    })
+                    .map(|()| address)
             }
         };
         match checked {

@@ -24,6 +24,7 @@ use super::services::{
     self, DefaultKinds, KindNumber, Service, TargetKind, number_of_protocol, numbers_of_game,
 };
 use super::span::{Span, address, number, span};
+use crate::address::{AddressFault, AddressPolicy};
 use crate::target::{Host, Target, TargetError};
 use hailer_proto::Protocol;
 use siphasher::sip::SipHasher13;
@@ -70,8 +71,8 @@ pub struct Name {
     typed: Arc<str>,
     /// Whether another name with the same `typed` reports a failed lookup.
     is_repeat: bool,
-    /// Whether the name is from the list of a master server.
-    is_listed: bool,
+    /// Policy for its addresses, if the name is from the list of a master server.
+    policy: Option<Arc<AddressPolicy>>,
 }
 
 /// Numbers of targets that were given but are not queried.
@@ -145,12 +146,17 @@ impl Collector {
     }
 
     /// Adds one server of the list of a master server. It is not queried again if another target,
-    /// or a server listed before, has its address and query port, in whatever protocol.
+    /// or a server listed before, has its address and query port, in whatever protocol. If it has a
+    /// name, `policy` decides after the lookup whether it is queried.
     ///
     /// # Errors
     ///
     /// As [`Collector::add`].
-    pub fn add_listed(&mut self, text: &str) -> Result<(), TargetError> {
+    pub fn add_listed(
+        &mut self,
+        text: &str,
+        policy: &Arc<AddressPolicy>,
+    ) -> Result<(), TargetError> {
         let entry = Entry::parse(text, &self.defaults)?;
         let single = match &entry.destination {
             Destination::Addresses(span) if span.first == span.last => Some(span.first),
@@ -172,7 +178,9 @@ impl Collector {
         let before = self.names.len();
         self.add_entry(&entry);
         let added = self.names.get_mut(before..).unwrap_or_default();
-        added.iter_mut().for_each(|name| name.is_listed = true);
+        for name in added.iter_mut() {
+            name.policy = Some(policy.clone());
+        }
         if let Some(first) = added.first()
             && !self.listed_names.insert((first.host.clone(), first.port))
         {
@@ -216,10 +224,11 @@ impl Collector {
         } = self;
         let singles = four.len() + six.len() + names.len();
         if !listed_names.is_empty() {
-            let given = names.iter().filter(|name| !name.is_listed);
+            let given = names.iter().filter(|name| !name.is_listed());
             let given: BTreeSet<_> = given.map(|name| (name.host.clone(), name.port)).collect();
-            names
-                .retain(|name| !name.is_listed || !given.contains(&(name.host.clone(), name.port)));
+            names.retain(|name| {
+                !name.is_listed() || !given.contains(&(name.host.clone(), name.port))
+            });
         }
         let mut skipped = Skipped::default();
 
@@ -484,7 +493,14 @@ impl Name {
 
     /// Returns whether the name is from the list of a master server.
     pub(super) fn is_listed(&self) -> bool {
-        self.is_listed
+        self.policy.is_some()
+    }
+
+    /// Checks an address that the name leads to.
+    pub(super) fn check(&self, address: IpAddr) -> Result<(), AddressFault> {
+        self.policy
+            .as_ref()
+            .map_or(Ok(()), |policy| policy.check(address))
     }
 
     pub(super) fn set_repeat(&mut self) {
@@ -717,7 +733,7 @@ impl Entry {
             port,
             typed: typed.clone(),
             is_repeat: false,
-            is_listed: false,
+            policy: None,
         })
     }
 }

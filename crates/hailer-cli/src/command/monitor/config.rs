@@ -70,6 +70,8 @@ pub(crate) struct MasterConfig {
     pub(crate) keep: Duration,
     /// Maximum number of servers.
     pub(crate) limit: usize,
+    /// Whether servers at private addresses are monitored too.
+    pub(crate) is_private_allowed: bool,
     pub(crate) group: String,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) interval: Option<Duration>,
@@ -155,6 +157,7 @@ struct MasterInput {
     refresh: Option<Parsed<Time<60_000>>>,
     keep: Option<Parsed<Time<0>>>,
     limit: Option<IntegerBetween<1, 1_000_000>>,
+    allow_private: Option<bool>,
     group: Option<Spanned<String>>,
     #[serde(default)]
     labels: Ordered<TextOrNumber>,
@@ -521,6 +524,7 @@ impl MasterInput {
             limit: self
                 .limit
                 .map_or(1_000, |IntegerBetween(limit)| limit as usize),
+            is_private_allowed: self.allow_private.unwrap_or(false),
             group: server.group,
             labels: server.labels,
             interval: server.interval,

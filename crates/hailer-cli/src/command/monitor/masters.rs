@@ -8,17 +8,22 @@
 //! most 60 s, so that a server is monitored once. Servers with the same address and query port are
 //! one server, in whatever protocol.
 //!
+//! Addresses that an [`AddressPolicy`] does not allow are left out of lists, and the poller applies
+//! the same policy after each lookup.
+//!
 //! A list that cannot be read changes nothing. A server that a list lacks stays for `keep`, and at
 //! least until three lists lack it, because masters drop servers that restart.
 
 use super::config::{MasterConfig, name_of};
 use crate::web;
 use futures_util::stream::{self, StreamExt};
+use hailer::address::AddressPolicy;
 use hailer::client::ClientConfig;
-use hailer::master::{ListSummary, MasterLimits};
+use hailer::master::{ListSummary, MasterError, MasterLimits};
 use hailer::target::Host;
 use hailer::{Client, Target};
 use hailer_monitor::history::NewServer;
+use hailer_monitor::poll::listed::ListedPolicies;
 use hailer_monitor::server::{Origin, Server, check};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
@@ -43,6 +48,8 @@ pub(super) struct ServerList {
     master: usize,
     /// Targets, with duplicates.
     targets: Vec<String>,
+    /// Policy for their addresses.
+    policy: Arc<AddressPolicy>,
     /// Addresses of the names among listed and configured targets, by target.
     addresses: Addresses,
     summary: ListSummary,
@@ -53,6 +60,8 @@ type Addresses = HashMap<String, Vec<SocketAddr>>;
 /// Servers that masters list, or listed lately.
 pub(super) struct Masters {
     configs: Arc<[MasterConfig]>,
+    /// Policies of the last lists, by master.
+    policies: Vec<Option<Arc<AddressPolicy>>>,
     /// By target.
     servers: BTreeMap<String, ListedServer>,
     /// Addresses of names, by target.
@@ -97,6 +106,7 @@ impl Masters {
             servers.insert(server.target.clone(), listed);
         }
         Self {
+            policies: vec![None; configs.len()],
             configs: configs.into(),
             servers,
             addresses: HashMap::new(),
@@ -125,6 +135,7 @@ impl Masters {
     pub(super) fn update(&mut self, list: &ServerList, taken: &HashSet<String>) {
         let now = Instant::now();
         let config = &self.configs[list.master];
+        self.policies[list.master] = Some(list.policy.clone());
         let listed: HashSet<&str> = list.targets.iter().map(String::as_str).collect();
         for (target, addresses) in &list.addresses {
             self.addresses.insert(target.clone(), addresses.clone());
@@ -184,9 +195,26 @@ impl Masters {
             config.url,
             listed.len()
         );
+        if let Some(why) = web::refused(&list.summary) {
+            warn!("{}: {why}", config.url);
+        }
         if let Some(why) = &list.summary.incomplete {
             warn!("{}: {why}; servers may be missing", config.url);
         }
+    }
+
+    /// Returns the policies for the addresses of the listed servers.
+    pub(super) fn policies(&self) -> ListedPolicies {
+        let mut policies = policies_of(&self.configs);
+        for (target, listed) in &self.servers {
+            let policy = listed
+                .master
+                .and_then(|owner| self.policies[owner].as_ref());
+            if let Some(policy) = policy.filter(|policy| ***policy != policies.default) {
+                policies.by_target.insert(target.clone(), policy.clone());
+            }
+        }
+        policies
     }
 
     /// Returns the configured servers and those of the lists. Each address and query port is listed
@@ -246,6 +274,17 @@ impl Masters {
     }
 }
 
+/// Returns the policies before the first list. Which master has listed a server of the history is
+/// unknown, so the policy of any allows it.
+pub(super) fn policies_of(configs: &[MasterConfig]) -> ListedPolicies {
+    let mut policies = ListedPolicies::default();
+    for config in configs {
+        let own = AddressPolicy::new(config.is_private_allowed);
+        policies.default = policies.default.or(&config.url.policy(own));
+    }
+    policies
+}
+
 impl MasterConfig {
     fn describe(&self, server: &mut NewServer) {
         server.group.clone_from(&self.group);
@@ -285,6 +324,29 @@ async fn look_up(client: &Client, targets: Vec<(String, Target)>) -> Addresses {
     addresses
 }
 
+/// Leaves out names that lead only to addresses that the policy does not allow, and such addresses
+/// of other names.
+fn leave_out(
+    policy: &AddressPolicy,
+    targets: &mut Vec<String>,
+    addresses: &mut Addresses,
+    summary: &mut ListSummary,
+) {
+    targets.retain(|target| {
+        let Some(own) = addresses.get_mut(target) else {
+            return true;
+        };
+        let checks = own.iter().map(|address| policy.check(address.ip()));
+        let fault = checks.filter_map(Result::err).next();
+        own.retain(|address| policy.check(address.ip()).is_ok());
+        if own.is_empty() {
+            summary.refused += 1;
+            summary.first_refused = summary.first_refused.or(fault);
+        }
+        !own.is_empty()
+    });
+}
+
 /// Requests the list of one master at its interval.
 struct ListTask {
     configs: Arc<[MasterConfig]>,
@@ -302,13 +364,19 @@ impl ListTask {
         loop {
             let is_stopped = Arc::new(AtomicBool::new(false));
             let url = config.url.clone();
+            let policy = AddressPolicy::new(config.is_private_allowed);
             let stop = is_stopped.clone();
             let request = tokio::task::spawn_blocking(move || {
                 let mut targets = Vec::new();
-                let mut found = |target: &str| targets.push(target.to_owned());
+                let mut own = Arc::new(policy.clone());
+                let mut found = |target: &str, policy: &Arc<AddressPolicy>| {
+                    targets.push(target.to_owned());
+                    own = policy.clone();
+                };
                 let is_stopped = || stop.load(Ordering::Relaxed);
-                let list = web::list_of(&url, &MasterLimits::default(), &is_stopped, &mut found);
-                list.map(|summary| (targets, summary))
+                let limits = MasterLimits::default();
+                let summary = web::list_of(&url, &limits, &policy, &is_stopped, &mut found)?;
+                Ok::<_, MasterError>((targets, own, summary))
             });
             let list = tokio::select! {
                 list = request => list,
@@ -318,16 +386,18 @@ impl ListTask {
                 }
             };
             let pause = match list {
-                Ok(Ok((targets, summary))) => {
+                Ok(Ok((mut targets, policy, mut summary))) => {
                     let configured = self.configured.borrow().clone();
                     let names = named(targets.iter().chain(&configured));
-                    let addresses = tokio::select! {
+                    let mut addresses = tokio::select! {
                         addresses = look_up(&client, names) => addresses,
                         () = self.sender.closed() => return,
                     };
+                    leave_out(&policy, &mut targets, &mut addresses, &mut summary);
                     let list = ServerList {
                         master: self.index,
                         targets,
+                        policy,
                         addresses,
                         summary,
                     };
@@ -361,6 +431,7 @@ mod tests {
             refresh: Duration::from_secs(900),
             keep: Duration::ZERO,
             limit,
+            is_private_allowed: false,
             group: "Xonotic".into(),
             labels: BTreeMap::new(),
             interval: None,
@@ -371,10 +442,12 @@ mod tests {
         ServerList {
             master: 0,
             targets: targets.iter().map(|&target| target.to_owned()).collect(),
+            policy: Arc::default(),
             addresses: HashMap::new(),
             summary: ListSummary {
                 servers: targets.len() as u64,
                 incomplete: incomplete.map(str::to_owned),
+                ..ListSummary::default()
             },
         }
     }
@@ -490,6 +563,62 @@ mod tests {
                 .iter()
                 .all(|address| address.ip().is_loopback())
         );
+    }
+
+    #[test]
+    fn names_that_lead_to_private_addresses_are_left_out() {
+        let places = |all: &[&str]| all.iter().map(|a| a.parse().unwrap()).collect::<Vec<_>>();
+        let mut addresses = Addresses::from([
+            (
+                "quake3://here.example.com".into(),
+                places(&["127.0.0.1:1", "[::1]:1"]),
+            ),
+            (
+                "quake3://both.example.com".into(),
+                places(&["10.0.0.1:1", "8.8.8.8:1"]),
+            ),
+            ("quake3://own.example.com".into(), places(&["10.0.0.2:1"])),
+        ]);
+        let mut targets = ["here", "both", "gone"]
+            .map(|n| format!("quake3://{n}.example.com"))
+            .to_vec();
+        let mut summary = ListSummary::default();
+        let policy = AddressPolicy::default();
+        leave_out(&policy, &mut targets, &mut addresses, &mut summary);
+        assert_eq!(
+            targets,
+            ["quake3://both.example.com", "quake3://gone.example.com"]
+        );
+        assert_eq!(
+            addresses["quake3://both.example.com"],
+            places(&["8.8.8.8:1"])
+        );
+        // A server of the configuration may be anywhere.
+        assert_eq!(addresses["quake3://own.example.com"].len(), 1);
+        assert_eq!(summary.refused, 1);
+        assert!(summary.first_refused.unwrap().is_private);
+    }
+
+    #[test]
+    fn policies_follow_the_masters() {
+        let local = MasterConfig {
+            url: "quake2-master://127.0.0.1".parse().unwrap(),
+            ..config(10)
+        };
+        let mut masters = Masters::new(vec![config(10), local], 100, &[]);
+        let here = "127.0.0.1".parse().unwrap();
+        assert!(masters.policies().default.check(here).is_ok());
+        let near = Arc::new(AddressPolicy::default().near(&[here]));
+        masters.update(&list(&[A, B], None), &HashSet::new());
+        let mut other = list(&[C], None);
+        other.master = 1;
+        other.policy = near.clone();
+        masters.update(&other, &HashSet::new());
+        let policies = masters.policies();
+        assert_eq!(policies.by_target.len(), 2);
+        assert!(policies.by_target[A].is_strict());
+        // That of C is the default.
+        assert_eq!(policies.default, *near);
     }
 
     #[test]

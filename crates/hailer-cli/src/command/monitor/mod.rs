@@ -465,6 +465,7 @@ async fn monitor_config(
     monitor.poll.rules.down_after = config.down_after;
     monitor.poll.sweep.rate_limits.packets_per_second = config.rate;
     monitor.poll.sweep.max_memory = config.max_memory;
+    monitor.poll.listed = masters::policies_of(&config.masters);
     monitor.keep = config.keep;
     monitor.alerts = config.alerts.clone();
     if let Some(cluster) = &config.cluster {
@@ -504,5 +505,6 @@ async fn apply(
         }
     }
     masters.update(list, &taken);
+    monitor.set_policies(masters.policies());
     Ok(monitor.follow(masters.with(configured)).await?)
 }

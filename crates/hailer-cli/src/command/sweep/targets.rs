@@ -10,6 +10,7 @@ use crate::exit::{Usage, print_error, usage};
 use crate::print::{count, stderr};
 use crate::web;
 use hailer::Target;
+use hailer::address::AddressPolicy;
 use hailer::master::{MasterLimits, MasterUrl};
 use hailer::sweep::{
     Collector, DefaultKinds, Exclusions, ListSource, Position, ProbeSource, Skipped, SourceConfig,
@@ -264,18 +265,26 @@ fn list_master(
         limits.deadline = limits.deadline.min(time);
     }
     let mut invalid: u64 = 0;
-    let mut found = |target: &str| {
-        if collector.add_listed(target).is_err() {
+    let mut found = |target: &str, policy: &Arc<AddressPolicy>| {
+        if collector.add_listed(target, policy).is_err() {
             invalid += 1;
         }
     };
     let is_stopped = || stop.cause().is_some();
-    let summary = web::list_of(master, &limits, &is_stopped, &mut found)?;
+    let policy = AddressPolicy::new(args.allow_private);
+    let summary = web::list_of(master, &limits, &policy, &is_stopped, &mut found)?;
     if let Some(cause) = stop.cause() {
         anyhow::bail!("{}", cause.words());
     }
     if !args.writing.quiet {
         stderr!("{master}: {}", count(summary.servers - invalid, "server"));
+    }
+    if let Some(why) = web::refused(&summary) {
+        let hint = match summary.first_refused {
+            Some(fault) if fault.is_private => "; --allow-private queries such servers",
+            _ => "",
+        };
+        stderr!("\x1b[1;33mwarning:\x1b[0m {master}: {why}{hint}");
     }
     if let Some(why) = summary.incomplete {
         stderr!("\x1b[1;33mwarning:\x1b[0m {master}: {why}; servers may be missing");
@@ -317,16 +326,15 @@ fn open_list(flag: &str, path: &Path, time: Option<Duration>) -> anyhow::Result<
         // `StopRequest` act first.
         let time = time.map(|time| time.saturating_add(STOP_MARGIN));
         let timeout = LIST_TIMEOUT.min(time.unwrap_or(LIST_TIMEOUT));
-        let agent = web::config(&uri, timeout).build().new_agent();
-        return match agent.get(&uri).call() {
-            Ok(response) => Ok(Box::new(
+        return match web::document(&uri, timeout) {
+            Ok((response, _)) => Ok(Box::new(
                 response
                     .into_body()
                     .into_with_config()
                     .limit(MAX_LIST_BYTES)
                     .reader(),
             )),
-            Err(error) => usage!("{flag} {shown}: {}", web::words(error)),
+            Err(problem) => usage!("{flag} {shown}: {problem}"),
         };
     }
     match File::open(path) {
