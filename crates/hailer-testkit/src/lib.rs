@@ -12,6 +12,7 @@ pub mod golden;
 pub mod namespace;
 pub mod openmetrics;
 pub mod postgres;
+pub mod proxy;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "servers")]

@@ -2,6 +2,7 @@
 //! drop.
 
 use crate::folder::Folder;
+use crate::proxy::Proxy;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -122,6 +123,13 @@ impl Server {
             .status();
         assert!(made.unwrap().success());
         self.url_of(name)
+    }
+
+    /// Starts a proxy to the server. Returns it with the URL of a database through it.
+    pub fn proxy(&self, name: &str) -> (Proxy, String) {
+        let proxy = Proxy::start(self.folder.path().join(".s.PGSQL.5432"));
+        let url = format!("postgres://hailer@127.0.0.1:{}/{name}", proxy.port());
+        (proxy, url)
     }
 
     fn url_of(&self, name: &str) -> String {

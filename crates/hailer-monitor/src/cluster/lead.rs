@@ -28,6 +28,8 @@ pub(super) async fn run(
             () = lead(&shared, &keep, &alerts, &leader_alerts) => {}
             () = async { drop(leads.wait_for(|leads| !*leads).await) } => {}
         }
+        shared.set_error("lead", None);
+        shared.set_error("roll-ups", None);
         // The next leader sends undelivered notifications again.
         leader_alerts.set(None);
     }
@@ -59,7 +61,14 @@ async fn lead(
     each.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         each.tick().await;
-        // The writer reports a failing database; the next run does the rest.
-        let _ = shared.history.tidy(shared.clock.now(), keep).await;
+        // The next run does the rest.
+        let trouble = match shared.history.tidy(shared.clock.now(), keep).await {
+            Ok(()) => None,
+            Err(error) => {
+                let trouble = format!("roll-ups wait: {error}");
+                Some(shared.with_lock_holder(trouble).await)
+            }
+        };
+        shared.set_error("roll-ups", trouble);
     }
 }

@@ -286,6 +286,8 @@ impl Member {
         if !history.is_shared() {
             return Err(MonitorError::NotShared);
         }
+        // A frozen node holds no lock for longer than a lease.
+        history.set_max_idle(config.lease / 2);
         let (to_push, orders) = mpsc::channel(1_024);
         let mut random = [0; 8];
         getrandom::fill(&mut random)

@@ -8,14 +8,16 @@
 use super::Shared;
 use super::entry::ResultsEntry;
 use super::keys::PARTS;
-use crate::history::Batch;
+use crate::history::{Batch, HistoryError, WriteCounts};
 use crate::sample::Millis;
 use futures_util::future::{join_all, try_join_all};
 use hailer::link::RedisConnection;
 use redis::{RedisResult, Value, cmd, pipe};
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, sleep, timeout};
 
 const CONSUMER_GROUP: &str = "history";
@@ -31,15 +33,13 @@ const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
 const MIN_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Longest delay between write attempts.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
-/// An entry that was read but not acknowledged for this long is claimed by another process: longer
-/// than a write and a delay.
-const CLAIM_AGE: Duration = Duration::from_secs(100);
-/// Interval of claiming entries of dead processes and deleting written entries.
-const TIDY_INTERVAL: Duration = Duration::from_secs(5);
+/// Longest interval of claiming entries of dead processes and deleting written entries.
+const MAX_TIDY_INTERVAL: Duration = Duration::from_secs(5);
 /// How long written entries stay for mirrors, in milliseconds.
 const WRITTEN_ENTRY_MS: Millis = 30_000;
-/// A longer wait of results is reported as a failure, in milliseconds.
-const MAX_RESULT_WAIT_MS: Millis = 60_000;
+
+/// Shortest wait of results that is reported, in milliseconds.
+const MIN_RESULT_WAIT_MS: Millis = 10_000;
 
 /// Id and fields of an entry, as Redis returns them.
 type Raw = (String, Option<Vec<Vec<u8>>>);
@@ -73,7 +73,7 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
     loop {
         let mut taken = TakenEntries::default();
         if tidy_at <= Instant::now() {
-            tidy_at = Instant::now() + TIDY_INTERVAL;
+            tidy_at = Instant::now() + MAX_TIDY_INTERVAL.min(shared.config.lease / 4);
             is_late = tidy(shared, link, &mut taken).await?;
         }
         let reads = (0..PARTS).map(|part| {
@@ -108,7 +108,8 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
             }
             continue;
         }
-        write(shared, std::mem::take(&mut taken.batch)).await;
+        let batch = std::mem::take(&mut taken.batch);
+        write(shared, batch, link, &taken.ids).await;
         let acknowledge = taken.ids.iter().map(|(part, ids)| {
             let mut link = link.clone();
             let mut ack = cmd("XACK");
@@ -125,6 +126,29 @@ async fn live(shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
             sleep(EMPTY_READ_DELAY).await;
         }
     }
+}
+
+/// Renews the claim to entries of which a part was written. Other processes take over entries without
+/// progress for a lease: their reader is dead, frozen or cut off.
+async fn renew_claims(
+    shared: &Shared,
+    link: &RedisConnection,
+    taken: &HashMap<usize, Vec<String>>,
+) {
+    let claims = taken.iter().map(|(part, ids)| {
+        let mut link = link.clone();
+        let mut claim = cmd("XCLAIM");
+        claim
+            .arg(shared.keys.results(*part))
+            .arg(CONSUMER_GROUP)
+            .arg(&shared.me)
+            .arg(0)
+            .arg(ids)
+            .arg("JUSTID");
+        async move { claim.query_async::<Value>(&mut link).await }
+    });
+    // If Redis is away, other processes cannot claim either; acknowledging reports it.
+    let _ = join_all(claims).await;
 }
 
 /// Entries that were read, as one batch.
@@ -159,7 +183,12 @@ pub(super) fn field<'a>(fields: &'a [Vec<u8>], name: &[u8]) -> Option<&'a [u8]> 
 
 /// Writes a batch, with retries until it succeeds. Meanwhile further entries wait in Redis, whose
 /// streams are limited.
-async fn write(shared: &Shared, mut batch: Batch) {
+async fn write(
+    shared: &Shared,
+    mut batch: Batch,
+    link: &RedisConnection,
+    taken: &HashMap<usize, Vec<String>>,
+) {
     // Sort the rows, so that two concurrent writers lock them in the same order.
     batch
         .samples
@@ -178,11 +207,14 @@ async fn write(shared: &Shared, mut batch: Batch) {
             events,
             sessions,
         };
-        let trouble = match timeout(TRANSACTION_TIMEOUT, shared.history.write(&part)).await {
+        let trouble = match write_part(shared, &part).await {
             Ok(Ok(_)) => {
                 samples = later;
                 rest = None;
                 pause = MIN_RETRY_DELAY;
+                if !samples.is_empty() {
+                    renew_claims(shared, link, taken).await;
+                }
                 continue;
             }
             // The database refuses this data. Another program may have written it to Redis: drop
@@ -201,10 +233,28 @@ async fn write(shared: &Shared, mut batch: Batch) {
                 TRANSACTION_TIMEOUT.as_secs()
             ),
         };
+        let trouble = shared.with_lock_holder(trouble).await;
         shared.set_error("write", Some(trouble));
         sleep(pause).await;
         pause = (pause * 2).min(MAX_RETRY_DELAY);
     }
+}
+
+/// Writes a part within [`TRANSACTION_TIMEOUT`]. `/healthz` reports it when it takes long.
+async fn write_part(
+    shared: &Shared,
+    part: &Batch,
+) -> Result<Result<WriteCounts, HistoryError>, Elapsed> {
+    let mut writing = pin!(shared.history.write(part));
+    let wait = Duration::from_millis(max_result_wait(shared) as u64);
+    if let Ok(written) = timeout(wait, &mut writing).await {
+        return Ok(written);
+    }
+    let rows = part.samples.len();
+    let trouble = format!("PostgreSQL has not replied for {wait:?} to a write of {rows} samples");
+    let trouble = shared.with_lock_holder(trouble).await;
+    shared.set_error("write", Some(trouble));
+    timeout(TRANSACTION_TIMEOUT.saturating_sub(wait), writing).await
 }
 
 /// Claims entries of dead processes, and deletes written ones. Returns whether results have waited
@@ -223,7 +273,7 @@ async fn tidy(
             .arg(&key)
             .arg(CONSUMER_GROUP)
             .arg(&shared.me)
-            .arg(CLAIM_AGE.as_millis() as u64)
+            .arg(shared.config.lease.as_millis() as u64)
             .arg("0-0")
             .arg("COUNT")
             .arg(ENTRIES_PER_READ);
@@ -289,17 +339,30 @@ async fn tidy(
         }
     }
     // A group that was never read starts at 0.
-    let is_late = oldest > 1 && oldest < now - MAX_RESULT_WAIT_MS;
+    let is_late = oldest > 1 && oldest < now - max_result_wait(shared);
     if is_late {
         let seconds = (now - oldest) / 1_000;
-        shared.set_error(
-            "write",
-            Some(format!(
-                "results wait in Redis for {seconds} s: PostgreSQL does not keep up"
-            )),
-        );
+        let trouble = format!("results wait in Redis for {seconds} s: PostgreSQL does not keep up");
+        let trouble = shared.with_lock_holder(trouble).await;
+        shared.set_error("write", Some(trouble));
     }
     Ok(is_late)
+}
+
+/// Returns the wait of results above which it is reported, in milliseconds: other processes have
+/// taken over by then.
+fn max_result_wait(shared: &Shared) -> Millis {
+    (2 * shared.config.lease.as_millis() as Millis).max(MIN_RESULT_WAIT_MS)
+}
+
+impl Shared {
+    /// Adds the transaction that others may wait for to an error.
+    pub(super) async fn with_lock_holder(&self, trouble: String) -> String {
+        match self.history.lock_holder().await {
+            Some(holder) => format!("{trouble}; {holder}"),
+            None => trouble,
+        }
+    }
 }
 
 fn text(map: &HashMap<String, Value>, key: &str) -> Option<String> {

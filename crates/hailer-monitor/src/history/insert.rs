@@ -4,6 +4,7 @@ use super::open::Dialect;
 use super::{Batch, History, HistoryError, Level, PlayerSession, WriteCounts};
 use crate::sample::{Event, EventKind, Millis, Sample};
 use crate::server::ServerId;
+use serde_json::{Value, json};
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::{Any, AnyConnection, Arguments, AssertSqlSafe, Encode, Row, Type};
 use std::borrow::Cow;
@@ -24,10 +25,21 @@ impl History {
     /// # Errors
     /// If the database fails.
     pub async fn write(&self, batch: &Batch) -> Result<WriteCounts, HistoryError> {
-        let mut change = self.begin().await?;
-        let written = write(&mut change, self.dialect, batch).await?;
-        change.commit().await?;
-        Ok(written)
+        match self.dialect {
+            Dialect::Sqlite => {
+                let mut change = self.begin().await?;
+                let written = write(&mut change, self.dialect, batch).await?;
+                change.commit().await?;
+                Ok(written)
+            }
+            // One statement is a transaction of its own.
+            Dialect::Postgres => {
+                let mut connection = self.connection().await?;
+                let written = write_at_once(&mut connection, batch).await;
+                connection.release();
+                written
+            }
+        }
     }
 }
 
@@ -37,25 +49,17 @@ pub(super) async fn write(
     dialect: Dialect,
     batch: &Batch,
 ) -> Result<WriteCounts, HistoryError> {
+    if dialect == Dialect::Postgres {
+        return write_at_once(change, batch).await;
+    }
     if !batch.samples.is_empty() {
-        // The lock excludes roll-ups, so that each late sample is noticed.
-        let done = match dialect {
-            Dialect::Sqlite => "SELECT done FROM progress WHERE level = 1",
-            Dialect::Postgres => "SELECT done FROM progress WHERE level = 1 FOR SHARE",
-        };
-        let done: Millis = sqlx::query(done)
+        // The writer lock excludes roll-ups, so that each late sample is noticed.
+        let done: Millis = sqlx::query("SELECT done FROM progress WHERE level = 1")
             .fetch_one(&mut *change)
             .await?
             .try_get(0)?;
-        run(
-            change,
-            late(
-                dialect,
-                Level::FiveMinutes,
-                late_buckets(&batch.samples, done),
-            ),
-        )
-        .await?;
+        let buckets = late_buckets(&batch.samples, done);
+        run(change, late(dialect, Level::FiveMinutes, buckets)).await?;
     }
     let samples = run(change, samples(dialect, &batch.samples)).await?;
     let events = run(change, events(dialect, &batch.events)).await?;
@@ -65,6 +69,92 @@ pub(super) async fn write(
         samples,
         events,
         sessions,
+    })
+}
+
+/// Writes a batch to PostgreSQL with one statement. A process that is frozen or cut off is so before
+/// the statement or after it, and never holds a lock. The lock on `progress` excludes roll-ups, so
+/// that each late sample is noticed.
+const WRITE_AT_ONCE: &str = "
+    WITH new AS MATERIALIZED (
+        SELECT * FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS BIGINT[]), CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[]),
+            CAST($5 AS BIGINT[]), CAST($6 AS BIGINT[]), CAST($7 AS BIGINT[]), CAST($8 AS BIGINT[]))
+        AS new (at, server, answered, players, slots, latency, sent, resent)
+    ), closed AS MATERIALIZED (
+        SELECT done FROM progress WHERE level = 1 FOR SHARE
+    ), late_buckets AS (
+        INSERT INTO late (level, bucket)
+        SELECT DISTINCT CAST(1 AS BIGINT), new.at / 300000 * 300000 FROM new CROSS JOIN closed WHERE new.at < closed.done
+        ON CONFLICT (level, bucket) DO NOTHING
+    ), samples AS (
+        INSERT INTO sample (at, server, answered, players, slots, latency, sent, resent)
+        SELECT at, server, answered, players, slots, latency, sent, resent FROM new
+        ON CONFLICT (at, server) DO NOTHING RETURNING 1
+    ), events AS (
+        INSERT INTO event (server, at, kind, body) SELECT server, at, kind, body
+        FROM json_to_recordset(CAST($9 AS JSON)) AS event (server BIGINT, at BIGINT, kind TEXT, body TEXT)
+        ON CONFLICT (server, at, kind) DO NOTHING RETURNING 1
+    ), states AS (
+        INSERT INTO state (server, state, since) SELECT server, state, since
+        FROM json_to_recordset(CAST($10 AS JSON)) AS new_state (server BIGINT, state TEXT, since BIGINT)
+        ON CONFLICT (server) DO UPDATE SET state = excluded.state, since = excluded.since
+        WHERE excluded.since > state.since OR state.since > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)
+    ), sessions AS (
+        INSERT INTO session (server, first, player, last) SELECT server, first, player, last
+        FROM json_to_recordset(CAST($11 AS JSON)) AS new_session (server BIGINT, first BIGINT, player TEXT, last BIGINT)
+        ON CONFLICT (server, first, player) DO UPDATE SET last = excluded.last WHERE excluded.last > session.last
+        RETURNING 1
+    )
+    SELECT (SELECT COUNT(*) FROM samples), (SELECT COUNT(*) FROM events), (SELECT COUNT(*) FROM sessions)";
+
+async fn write_at_once(
+    connection: &mut AnyConnection,
+    batch: &Batch,
+) -> Result<WriteCounts, HistoryError> {
+    let column = |value: &dyn Fn(&Sample) -> Option<i64>| {
+        let mut text = String::from("{");
+        for sample in &batch.samples {
+            if text.len() > 1 {
+                text.push(',');
+            }
+            match value(sample) {
+                Some(value) => text += &value.to_string(),
+                None => text += "NULL",
+            }
+        }
+        text + "}"
+    };
+    let events = batch.events.iter().map(|event| {
+        let body = serde_json::to_string(&event.kind).expect("texts become JSON");
+        json!({"server": event.server, "at": event.at, "kind": event.kind.word(), "body": body})
+    });
+    let states = last_states(&batch.events);
+    let states = states
+        .iter()
+        .map(|(server, (since, state))| json!({"server": server, "state": state, "since": since}));
+    let sessions = last_sessions(&batch.sessions);
+    let sessions = sessions.iter().map(|((server, first, player), last)| {
+        json!({"server": server, "first": first, "player": player, "last": last})
+    });
+    let row = sqlx::query(WRITE_AT_ONCE)
+        .bind(column(&|sample| Some(sample.at)))
+        .bind(column(&|sample| Some(sample.server.0)))
+        .bind(column(&|sample| Some(i64::from(sample.is_answered))))
+        .bind(column(&|sample| sample.players.map(i64::from)))
+        .bind(column(&|sample| sample.max.map(i64::from)))
+        .bind(column(&|sample| sample.latency.map(i64::from)))
+        .bind(column(&|sample| Some(i64::from(sample.sent))))
+        .bind(column(&|sample| Some(i64::from(sample.resent))))
+        .bind(events.collect::<Value>().to_string())
+        .bind(states.collect::<Value>().to_string())
+        .bind(sessions.collect::<Value>().to_string())
+        .fetch_one(connection)
+        .await?;
+    let count = |column| Ok::<_, HistoryError>(row.try_get::<i64, _>(column)?.max(0) as u64);
+    Ok(WriteCounts {
+        samples: count(0)?,
+        events: count(1)?,
+        sessions: count(2)?,
     })
 }
 
@@ -134,8 +224,8 @@ fn events(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
     table.rows(dialect, rows)
 }
 
-/// Returns statements that store the last state of each server in these events.
-fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
+/// Returns the last state of each server in these events, and since when it has it.
+fn last_states(events: &[Event]) -> BTreeMap<ServerId, (Millis, &'static str)> {
     let mut last: BTreeMap<ServerId, (Millis, &'static str)> = BTreeMap::new();
     for event in events {
         if matches!(event.kind, EventKind::Up | EventKind::Down { .. }) {
@@ -145,6 +235,12 @@ fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
             }
         }
     }
+    last
+}
+
+/// Returns statements that store the last state of each server in these events.
+fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
+    let last = last_states(events);
     // A state with a time in the future comes from a wrong clock: it holds no later one back.
     let tail = format!(
         " ON CONFLICT (server) DO UPDATE SET state = excluded.state, since = excluded.since
@@ -166,7 +262,8 @@ fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
     table.rows(dialect, rows)
 }
 
-fn sessions(dialect: Dialect, sessions: &[PlayerSession]) -> Vec<Statement> {
+/// Returns the last end of each session.
+fn last_sessions(sessions: &[PlayerSession]) -> BTreeMap<(ServerId, Millis, Cow<'_, str>), Millis> {
     // A statement of PostgreSQL cannot change a row twice.
     let mut last: BTreeMap<(ServerId, Millis, Cow<'_, str>), Millis> = BTreeMap::new();
     for session in sessions {
@@ -175,6 +272,11 @@ fn sessions(dialect: Dialect, sessions: &[PlayerSession]) -> Vec<Statement> {
             .or_insert(session.last);
         *known = session.last.max(*known);
     }
+    last
+}
+
+fn sessions(dialect: Dialect, sessions: &[PlayerSession]) -> Vec<Statement> {
+    let last = last_sessions(sessions);
     let table = Insert {
         head: "INSERT INTO session (server, first, player, last) VALUES ",
         columns: 4,

@@ -12,6 +12,7 @@
 //! A roll-up is computed from the level below, and replaces one with fewer samples. So it can be
 //! computed again at any time, late samples count, and rows deleted below change nothing above.
 
+mod connection;
 mod export;
 mod insert;
 mod lines;
@@ -57,6 +58,8 @@ pub struct History {
     writing: Arc<Mutex<()>>,
     /// The last server whose old sessions were deleted.
     turn: Arc<AtomicI64>,
+    /// How long a transaction in PostgreSQL may wait for its next statement, in milliseconds.
+    max_idle: Arc<AtomicI64>,
 }
 
 /// Rows that are written in one transaction.

@@ -1,5 +1,6 @@
 //! Opens a database and updates its tables.
 
+use super::connection::{self, MAX_IDLE_MS};
 use super::{History, HistoryError};
 use sqlx::any::{AnyPoolOptions, install_default_drivers};
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
@@ -10,9 +11,11 @@ use std::fs::OpenOptions;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout;
 
 /// All migrations, by number. The statements of a released migration never change; a test holds
 /// their checksums. Comments may change: see [`store_checksums`].
@@ -93,7 +96,9 @@ impl History {
             .acquire_timeout(LOCK_TIMEOUT)
             .after_connect(move |connection, _| {
                 Box::pin(async move {
-                    if dialect == Dialect::Sqlite {
+                    if dialect == Dialect::Postgres {
+                        connection::set_up(connection).await?;
+                    } else {
                         // With WAL, readers do not block the writer, and a killed process loses no
                         // committed data. With NORMAL, a power failure may lose the last seconds.
                         let config =
@@ -118,23 +123,18 @@ impl History {
                 Migration::new(version, name.into(), MigrationType::Simple, text, false)
             })
             .collect();
-        let migrated = async {
-            store_checksums(&pool, &migrations).await?;
-            let migrator = Migrator {
-                migrations: migrations.into(),
-                ..Migrator::DEFAULT
-            };
-            migrator.run(&pool).await
-        };
-        migrated.await.map_err(|source| match source {
-            MigrateError::VersionMissing(_) => HistoryError::Newer(place),
-            source => HistoryError::Migrate { place, source },
-        })?;
+        migrate(&pool, dialect, migrations)
+            .await
+            .map_err(|source| match source {
+                MigrateError::VersionMissing(_) => HistoryError::Newer(place),
+                source => HistoryError::Migrate { place, source },
+            })?;
         Ok(Self {
             pool,
             dialect,
             writing: Arc::default(),
             turn: Arc::default(),
+            max_idle: Arc::new(AtomicI64::new(MAX_IDLE_MS)),
         })
     }
 
@@ -149,11 +149,7 @@ impl History {
         let mut change = Transaction {
             open: Some((connection, turn)),
         };
-        let begin = if self.dialect == Dialect::Sqlite {
-            "BEGIN IMMEDIATE"
-        } else {
-            "BEGIN"
-        };
+        let begin = AssertSqlSafe(self.begin_statement());
         raw_sql(begin).execute(&mut *change).await?;
         Ok(change)
     }
@@ -190,9 +186,13 @@ impl Drop for Transaction {
             return drop(connection.detach());
         };
         runtime.spawn(async move {
-            // If SQLite has rolled back already, this fails. That is no error.
-            let _ = raw_sql("ROLLBACK").execute(&mut *connection).await;
-            drop((connection, turn));
+            // If SQLite has rolled back already, this fails. That is no error. A connection without a
+            // reply is closed, which also rolls back: the pool needs its place.
+            let done = raw_sql("ROLLBACK").execute(&mut *connection);
+            if timeout(LOCK_TIMEOUT, done).await.is_err() {
+                drop(connection.detach());
+            }
+            drop(turn);
         });
     }
 }
@@ -209,6 +209,43 @@ impl DerefMut for Transaction {
     fn deref_mut(&mut self) -> &mut AnyConnection {
         &mut self.open.as_mut().expect("open until it is committed").0
     }
+}
+
+/// Lock of PostgreSQL that one process at a time holds while it migrates: "hailer" in ASCII.
+const MIGRATION_LOCK: i64 = 0x6861_696c_6572;
+
+/// Creates or updates the tables. Several processes may start at the same moment: in PostgreSQL,
+/// one of them migrates, and the others wait for it.
+async fn migrate(
+    pool: &sqlx::Pool<Any>,
+    dialect: Dialect,
+    migrations: Vec<Migration>,
+) -> Result<(), MigrateError> {
+    // The lock belongs to a connection of its own, which is closed at the end.
+    let mut lock = None;
+    if dialect == Dialect::Postgres {
+        let mut connection = pool.acquire().await?.detach();
+        // A process that is frozen meanwhile loses the lock with its session: PostgreSQL 14.
+        let limit = raw_sql("SET idle_session_timeout = '60s'");
+        let _ = limit.execute(&mut connection).await;
+        let wait = format!(
+            "SET lock_timeout = '300s'; SET statement_timeout = '300s'; SELECT pg_advisory_lock({MIGRATION_LOCK})"
+        );
+        raw_sql(AssertSqlSafe(wait))
+            .execute(&mut connection)
+            .await?;
+        lock = Some(connection);
+    }
+    store_checksums(pool, &migrations).await?;
+    let migrator = Migrator {
+        migrations: migrations.into(),
+        ..Migrator::DEFAULT
+    };
+    migrator.run(pool).await?;
+    if let Some(connection) = lock {
+        connection.close().await?;
+    }
+    Ok(())
 }
 
 /// Stores the checksums of these migrations over those in the database. A checksum covers the whole

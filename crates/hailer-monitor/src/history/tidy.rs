@@ -11,7 +11,7 @@ use super::insert::{late, run};
 use super::open::{Dialect, Transaction};
 use super::{History, HistoryError, Level, Retention};
 use crate::sample::Millis;
-use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Row, raw_sql};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -142,9 +142,9 @@ impl History {
     pub(super) async fn begin_alone(&self) -> Result<Transaction, HistoryError> {
         let mut change = self.begin().await?;
         if self.dialect == Dialect::Postgres {
-            sqlx::query("SELECT done FROM progress WHERE level = 1 FOR UPDATE")
-                .fetch_one(&mut *change)
-                .await?;
+            // The roll-up of millions of servers takes minutes.
+            let lock = "SET LOCAL statement_timeout = '900s'; SELECT done FROM progress WHERE level = 1 FOR UPDATE";
+            raw_sql(lock).execute(&mut *change).await?;
         }
         Ok(change)
     }

@@ -4,6 +4,7 @@
 #![allow(missing_docs, unreachable_pub, dead_code)]
 
 mod clock;
+mod frozen;
 mod monitor;
 
 use hailer::registry;

@@ -4,8 +4,10 @@
 #![allow(missing_docs, unreachable_pub)]
 
 mod export;
+mod frozen;
 mod queue;
 mod rollups;
+mod start;
 mod store;
 
 use hailer_monitor::history::{History, NewServer};
