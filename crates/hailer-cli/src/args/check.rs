@@ -1,8 +1,9 @@
 //! Arguments of `hailer check`.
 
-use super::QueryArgs;
+use super::{Auth, QueryArgs};
 use crate::values;
 use clap::{Args, ValueEnum, ValueHint};
+use hailer::check::Severity;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +14,7 @@ most one every 100 ms to 1.5 s, depending on the protocol. No request is known t
 to get the sender blocked; `hailer check --list` and the first lines of the output name the
 requirements that are left out. Check only servers that you are allowed to test.
 
-The exit code is 0 if no requirement of the severity of --fail-on failed, else 1.
+The exit code is 1 if a failure or a deviation has at least the severity of --fail-on, else 0.
 
 Examples:
   hailer check minecraft-query://127.0.0.1
@@ -30,6 +31,8 @@ pub(crate) struct Check {
     pub(crate) target: Option<String>,
     #[command(flatten)]
     pub(crate) query_args: QueryArgs,
+    #[command(flatten)]
+    pub(crate) auth: Auth,
     /// Test only these requirements or groups, such as a2s/2 or a2s/2.4; may be given several times
     #[arg(long, value_name = "ID")]
     pub(crate) only: Vec<String>,
@@ -39,7 +42,10 @@ pub(crate) struct Check {
     /// Also send 50 requests/s for 5 s
     #[arg(long)]
     pub(crate) load: bool,
-    /// Least severe result that makes the exit code 1
+    /// Also send what is left out for a family of servers, because it stops them or blocks the sender; only for their authors
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Least severity of a failure or deviation that makes the exit code 1
     #[arg(long, value_enum, default_value = "error", value_name = "SEVERITY")]
     pub(crate) fail_on: FailOn,
     /// Show every datagram in hexadecimal, with an explanation
@@ -58,7 +64,7 @@ pub(crate) struct Check {
     #[arg(long, conflicts_with_all = ["target", "client"])]
     pub(crate) list: bool,
     /// Test a client: respond on --listen, and report what clients do wrong
-    #[arg(long, conflicts_with_all = ["target", "quick", "load", "only", "raw", "junit", "github"], requires = "protocol", help_heading = "Clients")]
+    #[arg(long, conflicts_with_all = ["target", "quick", "load", "only", "raw", "junit", "github", "force"], requires = "protocol", help_heading = "Clients")]
     pub(crate) client: bool,
     /// Address to respond on [default: 127.0.0.1 and the port of the protocol]
     #[arg(
@@ -74,17 +80,27 @@ pub(crate) struct Check {
     pub(crate) duration: Option<Duration>,
 }
 
-/// Least severe result that makes the exit code 1.
+/// Least severity that makes the exit code 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum FailOn {
-    /// Every failed requirement and every deviation
-    Deviation,
-    /// Every failed requirement
+    /// Every failure and every deviation
+    #[value(alias = "deviation")]
     Note,
-    /// Failed requirements that matter to some clients, and worse
+    /// Those that matter to some clients, and worse
     Warning,
-    /// Failed requirements that many clients or attackers notice
+    /// Those that many clients or attackers notice
     Error,
     /// The exit code is 0 after every complete check
     Never,
+}
+
+impl FailOn {
+    /// Returns whether a failure or deviation makes the exit code 1.
+    pub(crate) fn counts(self, severity: Severity) -> bool {
+        self <= match severity {
+            Severity::Note => Self::Note,
+            Severity::Warning => Self::Warning,
+            Severity::Error => Self::Error,
+        }
+    }
 }

@@ -2,16 +2,14 @@
 
 use super::service::stopped;
 use super::stop::StopRequest;
-use crate::args::{Check, FailOn};
+use crate::args::Check;
 use crate::exit::{Exit, as_known, usage};
 use crate::print::check::{self as print, CheckResults, CheckedServer};
 use crate::print::stderr;
 use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hailer::check::client::{self, ClientRequirement, Judgement, Observer, SeenConnection};
-use hailer::check::{
-    self, CheckConfig, Cost, Event, Finding, Outcome, Requirement, SocketWire, Suite,
-};
+use hailer::check::{self, CheckConfig, Cost, Event, SocketWire, Suite};
 use hailer::proto::protocol::PAUSE_MS;
 use hailer::proto::{ConnectionStep, Epoch, Protocol, Transport};
 use hailer::target::Host;
@@ -112,6 +110,8 @@ async fn test_server(
     config.timeout = args.query_args.timeout;
     config.is_quick = args.quick;
     config.has_load = args.load;
+    config.is_forced = args.force;
+    config.auth_token = args.auth.token()?.map(Into::into);
     config.has_bytes = args.raw || args.json;
     config.only.clone_from(&args.only);
     config.host = match &target.host {
@@ -157,6 +157,7 @@ async fn test_server(
         server: &server,
         findings: &findings,
         not_run: suite.selected(&args.only).skip(findings.len()).collect(),
+        fail_on: args.fail_on,
     };
     if let Some(file) = &args.junit {
         std::fs::write(file, print::junit(&results))
@@ -164,8 +165,10 @@ async fn test_server(
     }
     let exit = if stop.cause().is_some() {
         Exit::Stopped
+    } else if results.counted().next().is_some() {
+        Exit::Partial
     } else {
-        exit_of(&findings, args.fail_on)
+        Exit::Success
     };
     let shown = shown.map_err(Into::into).and_then(|()| {
         if args.json {
@@ -226,7 +229,7 @@ async fn test_client(args: &Check) -> anyhow::Result<Exit> {
         print::clients(&mut out, info, observer.request_count(), &judgements)
     };
     let is_bad = |(requirement, judgement): &(&ClientRequirement, Judgement)| {
-        judgement.missed > 0 && args.fail_on <= severity_level(requirement.severity)
+        judgement.missed > 0 && args.fail_on.counts(requirement.severity)
     };
     let exit = if observer.request_count() == 0 || judgements.iter().any(is_bad) {
         Exit::Partial
@@ -447,30 +450,4 @@ pub(super) fn progress() -> ProgressBar {
     }
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
-}
-
-/// Returns the exit code for the results.
-fn exit_of(findings: &[Finding], fail_on: FailOn) -> Exit {
-    let is_bad = |finding: &Finding| match finding.outcome {
-        Outcome::Fail(_) => fail_on <= level(finding.requirement),
-        Outcome::Deviation { .. } => fail_on == FailOn::Deviation,
-        Outcome::Pass(_) | Outcome::NotApplicable(_) => false,
-    };
-    if findings.iter().any(is_bad) {
-        Exit::Partial
-    } else {
-        Exit::Success
-    }
-}
-
-fn level(requirement: &Requirement) -> FailOn {
-    severity_level(requirement.severity)
-}
-
-fn severity_level(severity: check::Severity) -> FailOn {
-    match severity {
-        check::Severity::Note => FailOn::Note,
-        check::Severity::Warning => FailOn::Warning,
-        check::Severity::Error => FailOn::Error,
-    }
 }

@@ -1,12 +1,15 @@
 //! Results of `hailer check`: text, JSON, JUnit XML, annotations.
 
 use super::{count, datagram, json, line};
+use crate::args::FailOn;
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
 use hailer::Datagram;
 use hailer::Transcript;
 use hailer::check::client::{ClientRequirement, Judgement};
-use hailer::check::{Cost, Finding, Outcome, Requirement, Suite, Transfer};
+use hailer::check::{Cost, Finding, NO_SERVER, Outcome, Requirement, Severity, Suite, Transfer};
 use hailer::proto::model::printable;
-use hailer::proto::{Deviation, Direction, Info};
+use hailer::proto::{DatagramContext, Deviation, Direction, Info};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,6 +32,17 @@ pub(crate) struct CheckResults<'a> {
     pub(crate) findings: &'a [Finding],
     /// Requirements without a result, because the check was stopped.
     pub(crate) not_run: Vec<&'static Requirement>,
+    pub(crate) fail_on: FailOn,
+}
+
+impl CheckResults<'_> {
+    /// Returns the failures and deviations that make the exit code 1.
+    pub(crate) fn counted(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| {
+            let severity = finding.severity();
+            severity.is_some_and(|severity| self.fail_on.counts(severity))
+        })
+    }
 }
 
 /// Reason why a requirement has no result.
@@ -127,17 +141,17 @@ struct DatagramLine {
     hex: String,
 }
 
-impl From<&Transfer> for DatagramLine {
-    fn from(transfer: &Transfer) -> Self {
-        let mut hex = String::with_capacity(2 * transfer.bytes.len());
-        for byte in &transfer.bytes {
-            let _ = write!(hex, "{byte:02x}");
-        }
+impl DatagramLine {
+    fn new(transfer: &Transfer, protocol: &Info) -> Self {
+        let seen = match direction(transfer) {
+            Direction::Request => DatagramContext::Request,
+            Direction::Reply => DatagramContext::Reply,
+        };
         Self {
             at_ms: (transfer.at.as_secs_f64() * 1e6).round() / 1e3,
             socket: transfer.socket,
             direction: datagram::way_name(direction(transfer)),
-            hex,
+            hex: datagram::hex(protocol.id, &transfer.bytes, seen),
         }
     }
 }
@@ -250,13 +264,16 @@ pub(crate) fn list_json(out: &mut impl Write, suites: &[&'static Suite]) -> anyh
     Ok(())
 }
 
-/// Prints one result.
+/// Prints one result. Those of a server that does not reply are only counted.
 pub(crate) fn finding(
     out: &mut impl Write,
     finding: &Finding,
     server: &CheckedServer<'_>,
     has_bytes: bool,
 ) -> std::io::Result<()> {
+    if finding.is_of_no_server() {
+        return Ok(());
+    }
     let requirement = finding.requirement;
     let (word, color) = match finding.outcome {
         Outcome::Pass(_) => ("pass", "32"),
@@ -277,15 +294,12 @@ pub(crate) fn finding(
             deviation.name, deviation.help
         )?;
     }
-    if matches!(
-        finding.outcome,
-        Outcome::Fail(_) | Outcome::Deviation { .. }
-    ) {
-        let (severity, effect) = finding.effect();
+    if let Some(severity) = finding.severity() {
         writeln!(
             out,
-            "           {}: {effect}. See {}",
+            "           {}: {}. See {}",
             severity.name(),
+            finding.effect().1,
             requirement.section
         )?;
     }
@@ -310,7 +324,7 @@ fn shown(transfer: &Transfer) -> Datagram {
     }
 }
 
-/// Prints the number of results of each kind.
+/// Prints the number of results of each kind, and the reason for the exit code 1.
 pub(crate) fn summary(
     out: &mut impl Write,
     results: &CheckResults<'_>,
@@ -321,28 +335,52 @@ pub(crate) fn summary(
         0 => String::new(),
         number => format!(", {number} not run"),
     };
+    let is_down = results.findings.iter().any(Finding::is_of_no_server);
+    let reason = if is_down {
+        format!(": {NO_SERVER}")
+    } else {
+        String::new()
+    };
     writeln!(
         out,
-        "\n{} passed, {}, {}, {} not applicable{not_run}",
+        "\n{} passed, {}, {}, {} not applicable{reason}{not_run}",
         counts.pass,
         count(counts.deviation, "deviation"),
         count(counts.fail, "failure"),
         counts.not_applicable
     )?;
-    let problem = |finding: &&Finding| {
-        let outcome = &finding.outcome;
-        matches!(outcome, Outcome::Fail(_) | Outcome::Deviation { .. })
-    };
-    match results.findings.iter().find(problem) {
-        Some(finding) if !has_bytes => {
-            writeln!(
-                out,
-                "--only {} --raw shows the bytes",
-                finding.requirement.id
-            )
-        }
+    let counted: Vec<&str> = results
+        .counted()
+        .map(|finding| finding.requirement.id)
+        .collect();
+    if !counted.is_empty() && counts.not_run == 0 {
+        let value = results.fail_on.to_possible_value();
+        let severity = value.as_ref().map_or("", PossibleValue::get_name);
+        let counted = counted.join(", ");
+        writeln!(
+            out,
+            "Exit code 1, because --fail-on {severity} counts {counted}"
+        )?;
+    }
+    match shown_first(results.findings) {
+        Some(finding) if !has_bytes && !is_down => writeln!(
+            out,
+            "--only {} --raw shows the bytes",
+            finding.requirement.id
+        ),
         _ => Ok(()),
     }
+}
+
+/// Returns the first failure, or else the worst deviation.
+fn shown_first(findings: &[Finding]) -> Option<&Finding> {
+    let is_failure = |finding: &&Finding| matches!(finding.outcome, Outcome::Fail(_));
+    let deviations = findings
+        .iter()
+        .filter(|finding| finding.severity().is_some());
+    // Of several equal ones, the first.
+    let worst = deviations.rev().max_by_key(|finding| finding.severity());
+    findings.iter().find(is_failure).or(worst)
 }
 
 /// Prints all results as one line of JSON.
@@ -367,7 +405,11 @@ pub(crate) fn json(out: &mut impl Write, results: &CheckResults<'_>) -> anyhow::
             .iter()
             .map(|figure| (figure.name, figure.value))
             .collect(),
-        datagrams: finding.transfers.iter().map(Into::into).collect(),
+        datagrams: finding
+            .transfers
+            .iter()
+            .map(|transfer| DatagramLine::new(transfer, server.protocol))
+            .collect(),
     });
     let line = FindingLine {
         schema: "hailer/check/1",
@@ -500,11 +542,19 @@ fn described(finding: &Finding) -> String {
     }
 }
 
-/// Returns all results as JUnit XML. Deviations are tests that pass, with an output. Requirements
-/// that were not run are skipped tests.
+/// Returns all results as JUnit XML. Failures and the deviations that `--fail-on` counts are tests that
+/// fail; with `never`, deviations count as with `error`. Other deviations are tests that pass, with
+/// an output. Requirements that were not run are skipped tests.
 pub(crate) fn junit(results: &CheckResults<'_>) -> String {
     let server = results.server;
     let counts = FindingCounts::of(results);
+    let fail_on = results.fail_on.min(FailOn::Error);
+    let fails = |finding: &Finding| {
+        matches!(finding.outcome, Outcome::Fail(_))
+            || finding
+                .severity()
+                .is_some_and(|severity| fail_on.counts(severity))
+    };
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n");
     let _ = writeln!(
         out,
@@ -512,7 +562,11 @@ pub(crate) fn junit(results: &CheckResults<'_>) -> String {
         server.protocol.id,
         xml(server.target),
         results.findings.len() + counts.not_run,
-        counts.fail,
+        results
+            .findings
+            .iter()
+            .filter(|finding| fails(finding))
+            .count(),
         counts.not_applicable + counts.not_run
     );
     let start = |out: &mut String, requirement: &Requirement| {
@@ -534,7 +588,7 @@ pub(crate) fn junit(results: &CheckResults<'_>) -> String {
             Outcome::Pass(_) => {
                 writeln!(out, "><system-out>{detail}</system-out></testcase>")
             }
-            Outcome::Deviation { .. } => writeln!(
+            Outcome::Deviation { .. } if !fails(finding) => writeln!(
                 out,
                 "><system-out>{detail}. {severity}: {effect}. See {}</system-out></testcase>",
                 requirement.section
@@ -542,7 +596,7 @@ pub(crate) fn junit(results: &CheckResults<'_>) -> String {
             Outcome::NotApplicable(_) => {
                 writeln!(out, "><skipped message=\"{detail}\"/></testcase>")
             }
-            Outcome::Fail(_) => writeln!(
+            Outcome::Fail(_) | Outcome::Deviation { .. } => writeln!(
                 out,
                 "><failure type=\"{severity}\" message=\"{detail}\">{effect}. See {}</failure></testcase>",
                 requirement.section
@@ -569,13 +623,10 @@ fn annotation(text: &str) -> String {
 pub(crate) fn github(out: &mut impl Write, results: &CheckResults<'_>) -> std::io::Result<()> {
     for finding in results.findings {
         let requirement = finding.requirement;
-        let level = match finding.outcome {
-            Outcome::Pass(_) | Outcome::NotApplicable(_) => continue,
-            Outcome::Deviation { .. } => "notice",
-            Outcome::Fail(_) => match requirement.severity.name() {
-                "note" => "notice",
-                name => name,
-            },
+        let level = match finding.severity() {
+            None => continue,
+            Some(Severity::Note) => "notice",
+            Some(severity) => severity.name(),
         };
         writeln!(
             out,

@@ -162,6 +162,15 @@ pub(crate) fn rows(out: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
     )
 }
 
+/// Formats a message of a protocol as hexadecimal digits. Each byte of a secret is `--`.
+pub(crate) fn hex(protocol: &str, bytes: &[u8], seen: DatagramContext<'_>) -> String {
+    let mut notes = Notes::explaining();
+    if let Some(protocol) = catalog::protocol(protocol) {
+        let _ = protocol.explain(bytes, seen, &mut notes);
+    }
+    digits(bytes, &notes, "--").concat()
+}
+
 /// Formats each byte as two hexadecimal digits, or as `hidden` if it belongs to a secret.
 fn digits(bytes: &[u8], notes: &Notes, hidden: &str) -> Vec<String> {
     let mut digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();

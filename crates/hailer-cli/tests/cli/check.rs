@@ -68,11 +68,146 @@ fn failures_have_an_exit_code_by_severity() {
     );
     assert!(output.out.contains("15 bytes get "), "{}", output.out);
     run(args.chain(["--fail-on", "never"])).ends_with(0);
-    // A deviation counts only on request.
+    // A deviation of the severity warning.
     let deviating = ["check", &url, "--quick", "--only", "minecraft-query/5.8"];
     let output = run(deviating).ends_with(0);
     assert!(output.out.contains("token-zero: "), "{}", output.out);
-    run(deviating.into_iter().chain(["--fail-on", "deviation"])).ends_with(1);
+    for (fail_on, code) in [("error", 0), ("warning", 1), ("note", 1), ("deviation", 1)] {
+        run(deviating.into_iter().chain(["--fail-on", fail_on])).ends_with(code);
+    }
+}
+
+/// A server of OneQuery whose refusals contain the server info, as those of HyQuery.
+fn disclosing() -> Server {
+    Server::script(|request| {
+        let Some(id) = request.get(41..45) else {
+            let token = [&b"ONEREPLY\0"[..], &[7; 32], &[0; 7]].concat();
+            return vec![token];
+        };
+        let has_token = request.get(45) == Some(&1) && request.ends_with(b"s3cret");
+        let info = b"\x01\0A\x01\0B\0\0\0\0\x14\0\0\0\x01\x001\x03\0\0\0\x08\0000000000";
+        let players = [0; 12];
+        let (kind, body) = match request.get(8) {
+            Some(2) if has_token => (2, &players[..]),
+            _ => (1, &info[..]),
+        };
+        let flags = if has_token { 0 } else { 2 };
+        let length = body.len() as u8;
+        vec![
+            [
+                &b"ONEREPLY\x01"[..],
+                &[flags, 0],
+                id,
+                &[length + 4, 0, kind, 0, length, 0],
+                body,
+            ]
+            .concat(),
+        ]
+    })
+}
+
+/// A deviation counts as its severity in the exit code and in all outputs.
+#[test]
+fn a_deviation_counts_by_its_severity() {
+    let server = disclosing();
+    let url = format!("onequery://{}", server.address);
+    let file = Temporary::path("deviation.xml");
+    let base = [
+        "check",
+        &url,
+        "--only",
+        "onequery/6.3",
+        "--junit",
+        file.text(),
+    ];
+    let check = |more: &[&str], code| run(base.iter().chain(more)).ends_with(code);
+    for fail_on in ["note", "warning", "error"] {
+        let output = check(&["--fail-on", fail_on, "--github"], 1);
+        for expected in [
+            format!("Exit code 1, because --fail-on {fail_on} counts onequery/6.3\n"),
+            "::error title=onequery/6.3::A refusal discloses nothing: refused-but-disclosed".into(),
+        ] {
+            assert!(output.out.contains(&expected), "{}", output.out);
+        }
+        let xml = std::fs::read_to_string(file.text()).unwrap();
+        let failure = "<failure type=\"error\" message=\"refused-but-disclosed: ";
+        assert!(
+            xml.contains(failure) && xml.contains("failures=\"1\""),
+            "{xml}"
+        );
+    }
+    let json = check(&["--json", "--fail-on", "never"], 0);
+    let lines = matches_schema("check-v1.json", &json);
+    assert_eq!(lines[0]["results"][1]["severity"], "error");
+    assert_eq!(lines[0]["results"][1]["result"], "deviation");
+    // The failure is in the report also if it does not count.
+    let xml = std::fs::read_to_string(file.text()).unwrap();
+    assert!(xml.contains("failures=\"1\""), "{xml}");
+}
+
+#[test]
+fn an_auth_token_opens_requirements_and_is_hidden() {
+    let server = disclosing();
+    let url = format!("onequery://{}", server.address);
+    let base = [
+        "check",
+        &url,
+        "--quick",
+        "--only",
+        "onequery/4.1",
+        "--only",
+        "onequery/6.4",
+    ];
+    let without = run(base).ends_with(0);
+    assert!(
+        without.out.contains("n/a        onequery/4.1"),
+        "{}",
+        without.out
+    );
+    let secret = Temporary::file("token", "s3cret\n");
+    for more in [
+        ["--auth-token", "s3cret"],
+        ["--auth-token-file", secret.text()],
+    ] {
+        let raw = run(base.into_iter().chain(more).chain(["--raw"])).ends_with(0);
+        assert!(raw.out.contains("pass       onequery/4.1"), "{}", raw.out);
+        assert!(raw.out.contains("pass       onequery/6.4"), "{}", raw.out);
+        let json = run(base.into_iter().chain(more).chain(["--json"])).ends_with(0);
+        matches_schema("check-v1.json", &json);
+        assert!(json.out.contains("------------"), "{}", json.out);
+        for text in [raw.out, raw.err, json.out] {
+            assert!(
+                !text.contains("s3cret")
+                    && !text.contains("733363726574")
+                    && !text.contains("73 33 63"),
+                "{text}"
+            );
+        }
+    }
+    let mut from_environment = command(base);
+    from_environment.env("HAILER_AUTH_TOKEN", "s3cret");
+    let output = finish(from_environment, None).ends_with(0);
+    assert!(
+        output.out.contains("pass       onequery/6.4"),
+        "{}",
+        output.out
+    );
+}
+
+/// The hint names the first failure, not an earlier deviation.
+#[test]
+fn the_hint_names_the_first_failure() {
+    let server = without_tokens();
+    let url = format!("minecraft-query://{}", server.address);
+    let only = [
+        "minecraft-query/3.5",
+        "minecraft-query/5.1",
+        "minecraft-query/5.8",
+    ];
+    let only = only.into_iter().flat_map(|id| ["--only", id]);
+    let output = run(["check", &url, "--quick"].into_iter().chain(only)).ends_with(1);
+    let hint = "--only minecraft-query/5.1 --raw shows the bytes";
+    assert!(output.out.contains(hint), "{}", output.out);
 }
 
 #[test]
@@ -142,11 +277,22 @@ fn a_silent_server_fails_the_first_requirement_only() {
     let output = run(["check", &url, "--timeout", "50ms"]).ends_with(1);
     assert!(output.out.contains("FAIL       ugp/1.1"), "{}", output.out);
     assert_eq!(output.out.matches("FAIL").count(), 1, "{}", output.out);
-    assert!(
-        output.out.contains("1 failure, 12 not applicable"),
-        "{}",
-        output.out
-    );
+    let counts = "1 failure, 12 not applicable: the server does not answer the first requirement\n";
+    assert!(output.out.contains(counts), "{}", output.out);
+}
+
+#[test]
+fn a_closed_port_is_one_line() {
+    let closed = crate::support::loopback().local_addr().unwrap();
+    let url = format!("minecraft-query://{closed}");
+    let file = Temporary::path("closed.xml");
+    let output = run(["check", &url, "--timeout", "50ms", "--junit", file.text()]).ends_with(1);
+    assert!(output.out.contains("the port is closed"), "{}", output.out);
+    assert!(!output.out.contains("n/a"), "{}", output.out);
+    assert!(output.out.lines().count() <= 5, "{}", output.out);
+    let xml = std::fs::read_to_string(file.text()).unwrap();
+    let all = xml.matches("<testcase ").count();
+    assert_eq!(xml.matches("<skipped ").count(), all - 1, "{xml}");
 }
 
 #[test]
@@ -370,10 +516,12 @@ fn the_guide_has_working_commands() {
         let serve = Serve::with(&["--protocol", id]);
         let first = format!("{id}/1");
         let report = Temporary::path("guide.xml");
+        let token = Temporary::file("guide-token", "s3cret\n");
         let mut args: Vec<String> = Vec::new();
         for word in line.split_whitespace().skip(1) {
             args.push(match word {
                 "report.xml" => report.text().into(),
+                "token.txt" => token.text().into(),
                 word if word.contains("127.0.0.1") => serve.url(id),
                 word => word.into(),
             });

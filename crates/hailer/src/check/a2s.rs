@@ -4,8 +4,8 @@ use super::behavior::{BOUND_TO_ADDRESS, LONG_LIFETIME, RATE_LIMIT};
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::found;
 use super::{
-    Cost, MildDeviation, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict,
-    deviates, fail, load, not_applicable, pass,
+    Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, deviates, fail,
+    load, mild, not_applicable, pass,
 };
 use hailer_proto::a2s::SPLIT;
 use hailer_proto::a2s::deviation as known;
@@ -45,26 +45,102 @@ pub(super) static SUITE: Suite = Suite {
     interval: Duration::from_millis(1_050),
     never_sent: "More than one request per second without --load, because servers stop answering the sender until its average falls.",
     mild: &[
-        MildDeviation {
-            name: "control-bytes",
-            severity: Severity::Note,
-            effect: "The server sorts to the top of lists, or its name shows boxes",
-        },
-        MildDeviation {
-            name: "no-edf",
-            severity: Severity::Note,
-            effect: "Clients do not learn the port of the game",
-        },
-        MildDeviation {
-            name: "app-id-zero",
-            severity: Severity::Note,
-            effect: "Clients that read only the short id do not know the game",
-        },
-        MildDeviation {
-            name: "odd-type",
-            severity: Severity::Note,
-            effect: "Clients show an unknown operating system or kind of server",
-        },
+        mild(
+            "control-bytes",
+            Severity::Note,
+            "The server sorts to the top of lists, or its name shows boxes",
+        ),
+        mild(
+            "no-edf",
+            Severity::Note,
+            "Clients do not learn the port of the game",
+        ),
+        mild(
+            "app-id-zero",
+            Severity::Note,
+            "Clients that read only the short id do not know the game",
+        ),
+        mild(
+            "odd-type",
+            Severity::Note,
+            "Clients show an unknown operating system or kind of server",
+        ),
+        mild(
+            "info-without-challenge",
+            Severity::Warning,
+            "Forged addresses get up to 11 times what was sent for them",
+        ),
+        mild(
+            "cut-edf",
+            Severity::Warning,
+            "Clients fail or show a wrong port",
+        ),
+        mild(
+            "unknown-edf",
+            Severity::Note,
+            "Clients do not read what follows the known fields",
+        ),
+        mild(
+            "no-mod-block",
+            Severity::Note,
+            "Clients that expect a mod there show shifted fields",
+        ),
+        mild(
+            "no-anti-cheat",
+            Severity::Note,
+            "Clients do not show whether the server has anti-cheat",
+        ),
+        mild(
+            "both-info",
+            Severity::Note,
+            "Clients show one or the other of two forms",
+        ),
+        mild(
+            "players-never",
+            Severity::Warning,
+            "Clients list no players, after a timeout",
+        ),
+        mild(
+            "players-count-low",
+            Severity::Warning,
+            "Clients list a part of the players",
+        ),
+        mild("players-hidden", Severity::Note, "Clients list no players"),
+        mild(
+            "ship-extra",
+            Severity::Note,
+            "Clients that compare the length reject the list",
+        ),
+        mild(
+            "rules-no-nul",
+            Severity::Note,
+            "Clients show a part of the last rule",
+        ),
+        mild(
+            "binary-rules",
+            Severity::Note,
+            "Clients show rules that nobody can read",
+        ),
+        mild(
+            "zeros",
+            Severity::Note,
+            "Clients that do not request again show the server as offline",
+        ),
+        mild(
+            "big-datagram",
+            Severity::Warning,
+            "Some networks drop fragments, so clients list no players or rules there",
+        ),
+        mild(
+            "split-gold-source",
+            Severity::Note,
+            "Clients that know only the parts of Source report malformed replies",
+        ),
+        mild(
+            "split-uneven",
+            Severity::Warning,
+            "Clients that place parts by their size report malformed replies",
+        ),
     ],
     requirements: &[
         Requirement {

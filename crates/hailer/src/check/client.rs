@@ -25,7 +25,7 @@ const MAX_PORTS: usize = 256;
 const MIN_REPEAT: Duration = Duration::from_millis(100);
 /// Longest time until a lost reply is requested again.
 const MAX_REPEAT: Duration = Duration::from_secs(12);
-/// As above, from another port. A later request, or one with other bytes, may be that of another query.
+/// As above, from another port. A later request may be that of another query.
 const MAX_OTHER_PORT: Duration = Duration::from_secs(4);
 /// Longest time until the request that follows a reply.
 const MAX_NEXT: Duration = Duration::from_secs(4);
@@ -140,20 +140,11 @@ struct PastRequest {
 struct WithheldReply {
     port: u16,
     at: Duration,
-    bytes: Vec<u8>,
     /// Name of the message.
     message: &'static str,
-    /// Request from another port that may be the next try. `None`: there was none.
-    other_port: Option<OtherPort>,
-}
-
-/// A request like the lost one, from another port.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OtherPort {
-    /// It has the same bytes: a client that opens a socket for each try.
-    Same,
-    /// It is the same message with other bytes: a retry, or another query.
-    Unclear,
+    /// Whether the same message came from another port soon after: a client that opens a socket for
+    /// each try. Ids and random numbers may differ.
+    has_retry: bool,
 }
 
 /// State of one port of a client.
@@ -244,14 +235,12 @@ impl Observer {
         let mut judgements = self.judgements.clone();
         for request in self.withheld.values().flatten() {
             let is_overdue = now.saturating_sub(request.at) > MAX_REPEAT;
-            match request.other_port {
-                Some(OtherPort::Same) => judgements.entry(REPEATS).or_default().met += 1,
-                None if is_overdue => {
-                    let judgement = judgements.entry(REPEATS).or_default();
-                    judgement.missed += 1;
-                    judgement.detail = "no second request after a lost reply".into();
-                }
-                Some(OtherPort::Unclear) | None => {}
+            let judgement = judgements.entry(REPEATS).or_default();
+            if request.has_retry {
+                judgement.met += 1;
+            } else if is_overdue {
+                judgement.missed += 1;
+                judgement.detail = "no second request after a lost reply".into();
             }
         }
         for (number, since) in self.ports.values().filter_map(|port| port.awaited) {
@@ -377,9 +366,8 @@ impl Observer {
             let request = WithheldReply {
                 port: from.port(),
                 at: now,
-                bytes: bytes.to_vec(),
                 message,
-                other_port: None,
+                has_retry: false,
             };
             if !is_full {
                 self.withheld.insert(from.ip(), Some(request));
@@ -392,15 +380,8 @@ impl Observer {
         let waited = now.saturating_sub(first.at);
         if first.port != from.port() {
             // The client may still repeat the first request.
-            if waited <= MAX_OTHER_PORT && first.message == message && first.other_port.is_none() {
-                let is_same = first.bytes == bytes;
-                let kind = if is_same {
-                    OtherPort::Same
-                } else {
-                    OtherPort::Unclear
-                };
-                first.other_port = Some(kind);
-            }
+            let is_soon = (MIN_REPEAT..=MAX_OTHER_PORT).contains(&waited);
+            first.has_retry |= is_soon && first.message == message;
             return false;
         }
         *withheld = None;

@@ -3,8 +3,8 @@
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::found;
 use super::{
-    Cost, MildDeviation, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail,
-    load, not_applicable, pass,
+    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load, mild,
+    not_applicable, pass,
 };
 use hailer_proto::minecraft_bedrock::deviation as known;
 use hailer_proto::minecraft_bedrock::message::{Advertisement, Pong};
@@ -27,26 +27,67 @@ pub(super) static SUITE: Suite = Suite {
     never_sent: "Pings below 33 bytes, unknown ids below 80 and short queries, because RakLib, go-raknet and old Nukkit block their senders \
                  for up to 600 s, and pings with another magic, because they end servers with jsp-raknet.",
     mild: &[
-        MildDeviation {
-            name: "extra-fields",
-            severity: Severity::Note,
-            effect: "Clients that require exactly twelve fields reject the pong",
-        },
-        MildDeviation {
-            name: "no-final-separator",
-            severity: Severity::Note,
-            effect: "Clients that count semicolons miss the last field",
-        },
-        MildDeviation {
-            name: "empty-version",
-            severity: Severity::Warning,
-            effect: "Clients show no version",
-        },
-        MildDeviation {
-            name: "guid-not-a-number",
-            severity: Severity::Warning,
-            effect: "Clients that read the guid as a number reject the pong",
-        },
+        mild(
+            "extra-fields",
+            Severity::Note,
+            "Clients that require exactly twelve fields reject the pong",
+        ),
+        mild(
+            "no-final-separator",
+            Severity::Note,
+            "Clients that count semicolons miss the last field",
+        ),
+        mild(
+            "empty-version",
+            Severity::Warning,
+            "Clients show no version",
+        ),
+        mild(
+            "guid-not-a-number",
+            Severity::Warning,
+            "Clients that read the guid as a number reject the pong",
+        ),
+        mild(
+            "cut-text",
+            Severity::Warning,
+            "Clients that trust the length reject the pong",
+        ),
+        mild(
+            "escaped-separator",
+            Severity::Note,
+            "Clients that split at every separator show shifted fields",
+        ),
+        mild(
+            "final-backslash",
+            Severity::Warning,
+            "Clients that know escapes show shifted fields",
+        ),
+        mild(
+            "odd-protocol",
+            Severity::Warning,
+            "Clients that need a number of the protocol reject the pong",
+        ),
+        mild("no-count", Severity::Warning, "Clients show no count, or 0"),
+        mild(
+            "negative-guid",
+            Severity::Note,
+            "Clients that read the guid without a sign reject it",
+        ),
+        mild(
+            "other-guid",
+            Severity::Note,
+            "Clients that compare both guids show two servers",
+        ),
+        mild(
+            "odd-mode",
+            Severity::Note,
+            "Clients show an unknown game mode",
+        ),
+        mild(
+            "odd-port",
+            Severity::Note,
+            "Clients that use the port of the pong do not reach the game",
+        ),
     ],
     requirements: &[
         Requirement {

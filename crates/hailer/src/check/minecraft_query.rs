@@ -4,7 +4,7 @@ use super::behavior::{BOUND_TO_ADDRESS, FRAGMENTED, LONG_LIFETIME};
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::{
     Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
-    deviates, fail, load, not_applicable, pass,
+    deviates, fail, load, mild, not_applicable, pass,
 };
 use hailer_proto::minecraft_query::deviation as known;
 use hailer_proto::minecraft_query::message::{
@@ -72,7 +72,68 @@ pub(super) static SUITE: Suite = Suite {
     interval: Duration::from_millis(100),
     never_sent: "Malformed requests to servers for Bedrock clients, because Nukkit blocks the sender of a request below 7 bytes for 600 s, \
                  and to proxies of the family of BungeeCord, because one stray datagram ends the query service of a fork.",
-    mild: &[],
+    mild: &[
+        mild(
+            "doubled-nul",
+            Severity::Note,
+            "Clients that read the token up to the end of the datagram find no number",
+        ),
+        mild(
+            "missing-nul",
+            Severity::Warning,
+            "Clients that wait for the last NUL reject the reply",
+        ),
+        mild(
+            "zero-padding",
+            Severity::Warning,
+            "Clients that compare the constants reject the reply",
+        ),
+        mild(
+            "geyser-header",
+            Severity::Warning,
+            "Clients that compare the constants reject the reply",
+        ),
+        mild(
+            "odd-padding",
+            Severity::Warning,
+            "Clients that compare the constants reject the reply",
+        ),
+        mild(
+            "spaced-key",
+            Severity::Warning,
+            "Clients that know the key without its space show no value",
+        ),
+        mild(
+            "nul-in-motd",
+            Severity::Warning,
+            "Clients show a part of the MOTD as other values",
+        ),
+        mild(
+            "nul-in-value",
+            Severity::Warning,
+            "Clients mix up keys and values",
+        ),
+        mild(
+            "duplicate-key",
+            Severity::Note,
+            "Clients show one or the other of two values",
+        ),
+        mild(
+            "repeated-hostname",
+            Severity::Warning,
+            "Clients show the address as the MOTD",
+        ),
+        mild(
+            "unended-list",
+            Severity::Warning,
+            "Clients that wait for the end of the list reject the reply",
+        ),
+        mild(
+            "odd-number",
+            Severity::Warning,
+            "Clients show no count or port, or 0",
+        ),
+    ],
     requirements: &[
         Requirement {
             id: "minecraft-query/1.1",

@@ -4,8 +4,8 @@ use super::behavior::RATE_LIMIT;
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, SeenConnection, VALID};
 use super::probe::{baseline, found};
 use super::{
-    Cost, MildDeviation, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, deviates,
-    fail, load, not_applicable, pass,
+    Cost, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, deviates, fail, load,
+    mild, not_applicable, pass,
 };
 use hailer_proto::Deviation;
 use hailer_proto::minecraft_status::deviation as known;
@@ -51,31 +51,78 @@ pub(super) static SUITE: Suite = Suite {
     interval: Duration::from_millis(1_500),
     never_sent: "Login packets, because servers log or block clients that fail to join.",
     mild: &[
-        MildDeviation {
-            name: "uuid-odd",
-            severity: Severity::Note,
-            effect: "Clients that require UUIDs reject the list of players",
-        },
-        MildDeviation {
-            name: "protocol-127",
-            severity: Severity::Note,
-            effect: "Old clients show the server as outdated",
-        },
-        MildDeviation {
-            name: "legacy-neg",
-            severity: Severity::Note,
-            effect: "Old clients show -1 players",
-        },
-        MildDeviation {
-            name: "favicon-other",
-            severity: Severity::Note,
-            effect: "The server has no icon in the list",
-        },
-        MildDeviation {
-            name: "formatted-motd",
-            severity: Severity::Note,
-            effect: "Clients of the beta show a part of the MOTD as the number of players",
-        },
+        mild(
+            "uuid-odd",
+            Severity::Note,
+            "Clients that require UUIDs reject the list of players",
+        ),
+        mild(
+            "protocol-127",
+            Severity::Note,
+            "Old clients show the server as outdated",
+        ),
+        mild("legacy-neg", Severity::Note, "Old clients show -1 players"),
+        mild(
+            "favicon-other",
+            Severity::Note,
+            "The server has no icon in the list",
+        ),
+        mild(
+            "formatted-motd",
+            Severity::Note,
+            "Clients of the beta show a part of the MOTD as the number of players",
+        ),
+        mild(
+            "trailing-json",
+            Severity::Note,
+            "Clients that compare the length reject the status",
+        ),
+        mild(
+            "length-wrong",
+            Severity::Warning,
+            "Clients that compare the lengths reject the status or wait for more",
+        ),
+        mild(
+            "unknown-color",
+            Severity::Note,
+            "Clients show the text without its color",
+        ),
+        mild(
+            "duplicate-keys",
+            Severity::Note,
+            "Clients show one or the other of two values",
+        ),
+        mild(
+            "favicon-lf",
+            Severity::Note,
+            "Clients that decode strictly show no icon",
+        ),
+        mild(
+            "float",
+            Severity::Note,
+            "Clients that need whole numbers reject the status",
+        ),
+        mild(
+            "mods-unreadable",
+            Severity::Note,
+            "Clients show a part of the mods",
+        ),
+        mild(
+            "legacy-trailing",
+            Severity::Note,
+            "Old clients show a wrong maximum",
+        ),
+        mild("odd-count", Severity::Note, "Old clients show no count"),
+        mild(
+            "nul-in-motd",
+            Severity::Note,
+            "Old clients show a part of the MOTD as the number of players",
+        ),
+        mild(
+            "invalid-stays-open",
+            Severity::Warning,
+            "Scanners use up the connections of the server",
+        ),
     ],
     requirements: &[
         Requirement {

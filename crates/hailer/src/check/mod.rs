@@ -30,7 +30,7 @@ pub use memory::{MemoryServer, MemoryWire};
 pub use probe::Probe;
 pub use wire::{Origin, Received, SocketId, SocketWire, Wire};
 
-use hailer_proto::{Deviation, Protocol};
+use hailer_proto::{Deviation, Protocol, Secret};
 use std::fmt;
 use std::time::Duration;
 
@@ -45,7 +45,8 @@ pub struct Suite {
     pub never_sent: &'static str,
     /// All requirements, by number. The first is the one that all others build on.
     pub requirements: &'static [Requirement],
-    /// Deviations that do less harm than a failure of their requirement.
+    /// Deviations that do less harm than a failure of their requirement. Those that are not named here
+    /// or in [`MILD`] have its effect.
     pub mild: &'static [MildDeviation],
     /// How clients of the protocol are tested, if they can be.
     pub client: Option<&'static client::ClientSuite>,
@@ -78,6 +79,29 @@ pub struct MildDeviation {
     /// Its practical effect: one sentence without a final stop.
     pub effect: &'static str,
 }
+
+/// Returns a mild deviation.
+const fn mild(name: &'static str, severity: Severity, effect: &'static str) -> MildDeviation {
+    MildDeviation {
+        name,
+        severity,
+        effect,
+    }
+}
+
+/// Mild deviations of all suites.
+pub static MILD: &[MildDeviation] = &[
+    mild(
+        "strict-rate-limit",
+        Severity::Note,
+        "Several server lists behind one address get no reply to some of their requests",
+    ),
+    mild(
+        "trailing-bytes",
+        Severity::Note,
+        "Clients that compare the length reject the message",
+    ),
+];
 
 /// A numbered requirement.
 pub struct Requirement {
@@ -271,6 +295,9 @@ mod behavior {
     };
 }
 
+/// Why nothing else is tested after the first requirement has failed.
+pub const NO_SERVER: &str = "the server does not answer the first requirement";
+
 /// Options of a check.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -281,6 +308,10 @@ pub struct CheckConfig {
     pub is_quick: bool,
     /// Runs the probes that send 50 requests/s.
     pub has_load: bool,
+    /// Runs also what software of the server's family is known not to survive.
+    pub is_forced: bool,
+    /// Auth token, for protocols that use one.
+    pub auth_token: Option<Secret>,
     /// Keeps all bytes in the findings.
     pub has_bytes: bool,
     /// Runs only these [requirements or groups](Requirement::is_of). Empty: all.
@@ -301,6 +332,8 @@ impl Default for CheckConfig {
             timeout: Duration::from_secs(1),
             is_quick: false,
             has_load: false,
+            is_forced: false,
+            auth_token: None,
             has_bytes: false,
             only: Vec::new(),
             host: String::new(),
@@ -325,6 +358,19 @@ pub struct Finding {
 }
 
 impl Finding {
+    /// Returns whether the requirement was left out because no server replies.
+    pub fn is_of_no_server(&self) -> bool {
+        matches!(&self.outcome, Outcome::NotApplicable(reason) if reason == NO_SERVER)
+    }
+
+    /// Returns the severity of a failure or deviation. `None` for the other outcomes.
+    pub fn severity(&self) -> Option<Severity> {
+        match self.outcome {
+            Outcome::Fail(_) | Outcome::Deviation { .. } => Some(self.effect().0),
+            Outcome::Pass(_) | Outcome::NotApplicable(_) => None,
+        }
+    }
+
     /// Returns the severity and the practical effect: those of the worst deviation if each one found
     /// has its own, else those of the requirement.
     pub fn effect(&self) -> (Severity, &'static str) {
@@ -333,7 +379,7 @@ impl Finding {
             .find(|suite| self.requirement.is_of(suite.protocol));
         let mild = suite.map_or(&[][..], |suite| suite.mild);
         let found = self.outcome.deviations().iter();
-        let own = found.map(|met| mild.iter().find(|mild| mild.name == met.name));
+        let own = found.map(|met| mild.iter().chain(MILD).find(|mild| mild.name == met.name));
         let worst = own.reduce(|worst, next| {
             let (worst, next) = (worst?, next?);
             Some(if next.severity > worst.severity {
@@ -405,7 +451,7 @@ pub fn run(
         }
         on_event(Event::Started(requirement));
         let skipped = match requirement.cost {
-            _ if facts.is_down => Some("the server does not answer the first requirement"),
+            _ if facts.is_down => Some(NO_SERVER),
             Cost::Wait(_) if config.is_quick => Some("it waits, and the check is quick"),
             Cost::Load if !config.has_load => Some("it sends 50 requests/s, only on request"),
             _ => None,

@@ -4,13 +4,13 @@ use super::behavior::{BOUND_TO_PORT, LONG_LIFETIME, RATE_LIMIT};
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::{
     Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
-    deviates, fail, load, not_applicable, pass,
+    deviates, fail, load, mild, not_applicable, pass,
 };
-use hailer_proto::Deviation;
 use hailer_proto::onequery::deviation as known;
 use hailer_proto::onequery::message::{Flags, Reply, parse_reply};
 use hailer_proto::onequery::v1;
 use hailer_proto::wire::Notes;
+use hailer_proto::{Deviation, Secret};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -51,7 +51,43 @@ pub(super) static SUITE: Suite = Suite {
     protocol: "onequery",
     interval: Duration::from_millis(120),
     never_sent: "Requests to other servers than the named one, because JSPrismarine, a server for Bedrock clients, crashes on this protocol.",
-    mild: &[],
+    mild: &[
+        mild(
+            "implausible-count",
+            Severity::Warning,
+            "Sites show a number of players that cannot be",
+        ),
+        mild(
+            "more-past-total",
+            Severity::Note,
+            "Clients request one more page, which is empty",
+        ),
+        mild(
+            "offset-not-asked",
+            Severity::Warning,
+            "Clients that count from the requested offset leave out players",
+        ),
+        mild(
+            "repeated-player",
+            Severity::Warning,
+            "Clients list players twice",
+        ),
+        mild(
+            "count-not-total",
+            Severity::Warning,
+            "Clients list more or fewer players than they count",
+        ),
+        mild(
+            "version-1-unverified",
+            Severity::Warning,
+            "Forged addresses get about ten times what was sent for them",
+        ),
+        mild(
+            "hyquery-layout",
+            Severity::Note,
+            "Clients that know only the layout of OneQuery show garbled values in version 1",
+        ),
+    ],
     requirements: &[
         Requirement {
             id: "onequery/1.1",
@@ -308,6 +344,16 @@ pub(super) static SUITE: Suite = Suite {
             probe: refusals,
         },
         Requirement {
+            id: "onequery/6.4",
+            title: "The right auth token opens what is refused without one, and a wrong one does not",
+            section: "spec/onequery.md#6.1",
+            severity: Severity::Error,
+            effect: "Clients with the token get no status, or everyone gets what is protected",
+            deviations: &[],
+            cost: Cost::Low,
+            probe: right_auth_token,
+        },
+        Requirement {
             id: "onequery/7.1",
             title: "The challenge reply is at most 5.4 times its request",
             section: "spec/onequery.md#7.1",
@@ -389,10 +435,14 @@ const PLAYERS: u8 = 2;
 /// Requests of version 1 (spec/onequery.md#8.1).
 const VERSION_1_BASIC: [u8; 9] = *b"HYQUERY\0\0";
 const VERSION_1_FULL: [u8; 9] = *b"HYQUERY\0\x01";
+/// Never the right auth token.
+const WRONG_AUTH_TOKEN: &str = "not the token";
 /// More pages than any server has.
 const MAX_PAGES: usize = 256;
 const MAX_REPLY: usize = 1_400;
 const CHALLENGE: &[u8; 9] = b"ONEQUERY\0";
+/// Offset of the flags in a query.
+const FLAGS: usize = 45;
 
 type Token = [u8; 32];
 
@@ -406,6 +456,33 @@ fn query(kind: u8, token: &Token, id: u32, offset: i32) -> Vec<u8> {
         &offset.to_le_bytes(),
     ]
     .concat()
+}
+
+/// Returns a query with the auth token of the check, if it has one. The requirements of auth tokens
+/// send [`query`] instead.
+fn own_query(p: &Probe<'_>, kind: u8, token: &Token, id: u32, offset: i32) -> Vec<u8> {
+    let request = query(kind, token, id, offset);
+    match &p.config.auth_token {
+        Some(auth_token) => with_auth_token(request, auth_token.reveal()),
+        None => request,
+    }
+}
+
+/// Adds an auth token to a query.
+fn with_auth_token(request: Vec<u8>, auth_token: &str) -> Vec<u8> {
+    let length = u16::try_from(auth_token.len()).unwrap_or(u16::MAX);
+    let mut request = with_declared_token(request, length);
+    request.extend(auth_token.as_bytes());
+    request
+}
+
+/// Adds the flag and the length of an auth token to a query.
+fn with_declared_token(mut request: Vec<u8>, length: u16) -> Vec<u8> {
+    if let Some(flags) = request.get_mut(FLAGS) {
+        *flags |= 1;
+    }
+    request.extend(length.to_le_bytes());
+    request
 }
 
 fn is_challenge_reply(bytes: &[u8]) -> bool {
@@ -451,9 +528,22 @@ fn verified(p: &mut Probe<'_>) -> Result<(SocketId, Token), Outcome> {
 
 /// Sends one query with a new token. Returns request and reply.
 fn answered(p: &mut Probe<'_>, kind: u8) -> Result<(Vec<u8>, Vec<u8>), Outcome> {
+    let auth_token = p.config.auth_token.clone();
+    answered_with(p, kind, auth_token.as_ref().map(Secret::reveal))
+}
+
+/// As [`answered`], with another auth token than that of the check, or without one.
+fn answered_with(
+    p: &mut Probe<'_>,
+    kind: u8,
+    auth_token: Option<&str>,
+) -> Result<(Vec<u8>, Vec<u8>), Outcome> {
     let (socket, token) = verified(p)?;
     let id = p.random() as u32;
-    let request = query(kind, &token, id, 0);
+    let mut request = query(kind, &token, id, 0);
+    if let Some(auth_token) = auth_token {
+        request = with_auth_token(request, auth_token);
+    }
     match reply_to(p, socket, &request, id) {
         Some(reply) => Ok((request, reply)),
         None => fail("no reply with the id of the request"),
@@ -475,7 +565,7 @@ struct Page {
 
 fn page(p: &mut Probe<'_>, socket: SocketId, token: &Token, offset: i32) -> Result<Page, Outcome> {
     let id = p.random() as u32;
-    let Some(reply) = reply_to(p, socket, &query(PLAYERS, token, id, offset), id) else {
+    let Some(reply) = reply_to(p, socket, &own_query(p, PLAYERS, token, id, offset), id) else {
         return fail(format!("no reply to players from {offset}"));
     };
     read_page(&reply)
@@ -513,7 +603,7 @@ fn answers(p: &mut Probe<'_>) -> Verdict {
     }
     let token = challenge(p, socket)?;
     let id = p.random() as u32;
-    let request = query(BASIC, &token, id, 0);
+    let request = own_query(p, BASIC, &token, id, 0);
     match p.ask(socket, &request, &is_query_reply) {
         Some(reply) => {
             p.facts.has_other_ids = !has_id(id)(&reply);
@@ -566,7 +656,7 @@ fn players_layout(p: &mut Probe<'_>) -> Verdict {
 fn echoed_id(p: &mut Probe<'_>) -> Verdict {
     let (socket, token) = verified(p)?;
     for id in [0xFFFF_FFFF, 0x8000_0000, 0x0102_0304, 0] {
-        let request = query(BASIC, &token, id, 0);
+        let request = own_query(p, BASIC, &token, id, 0);
         let Some(reply) = p.ask(socket, &request, &is_query_reply) else {
             return fail(format!("no reply to the id {id:08x}"));
         };
@@ -606,7 +696,7 @@ fn later_version(p: &mut Probe<'_>) -> Verdict {
 fn unknown_type(p: &mut Probe<'_>) -> Verdict {
     let (socket, token) = verified(p)?;
     let id = p.random() as u32;
-    let request = query(7, &token, id, 0);
+    let request = own_query(p, 7, &token, id, 0);
     let Some(bytes) = reply_to(p, socket, &request, id) else {
         return deviates(&UNKNOWN_TYPE_DROPPED, "no reply to type 7");
     };
@@ -670,9 +760,15 @@ fn pages_end(p: &mut Probe<'_>) -> Verdict {
             repeated += usize::from(*uuid != [0; 16] && !seen.insert(*uuid));
         }
         let next = page.offset + count as i64;
-        if page.has_more && (count == 0 || next <= offset) {
+        if page.has_more && count == 0 {
             return fail(format!(
-                "page {number} announces more, but leads to no other offset than {offset}"
+                "the page at offset {offset} has no players, but announces more"
+            ));
+        }
+        if page.has_more && next <= offset {
+            return fail(format!(
+                "the page at offset {offset} starts at {} and ends at {next}, but announces more",
+                page.offset
             ));
         }
         if page.has_more && next < page.total {
@@ -718,7 +814,7 @@ fn negative_offset(p: &mut Probe<'_>) -> Verdict {
     let first = page(p, socket, &token, 0)?;
     let id = p.random() as u32;
     let is_reply = is_reply_to(p, id);
-    match p.ask_once(socket, &query(PLAYERS, &token, id, -1), &is_reply) {
+    match p.ask_once(socket, &own_query(p, PLAYERS, &token, id, -1), &is_reply) {
         None => deviates(&NEGATIVE_OFFSET_UNANSWERED, "no reply to the offset -1"),
         Some(reply) => {
             let page = read_page(&reply)?;
@@ -803,7 +899,7 @@ fn wrong_token(p: &mut Probe<'_>) -> Verdict {
     ] {
         for kind in [BASIC, PLAYERS] {
             let id = p.random() as u32;
-            let request = query(kind, &wrong, id, 0);
+            let request = own_query(p, kind, &wrong, id, 0);
             if let Some(reply) = p.ask_once(socket, &request, &is_query_reply) {
                 let text = p.amplification(request.len(), reply.len());
                 return fail(format!("{name} gets a reply; {text}"));
@@ -817,7 +913,7 @@ fn other_address(p: &mut Probe<'_>) -> Verdict {
     let other = p.open_from(Origin::OtherAddress)?;
     let (_, token) = verified(p)?;
     let id = p.random() as u32;
-    match p.ask_once(other, &query(BASIC, &token, id, 0), &is_query_reply) {
+    match p.ask_once(other, &own_query(p, BASIC, &token, id, 0), &is_query_reply) {
         Some(_) => fail("a token of another address gets a reply"),
         None => pass("no reply to a token of another address"),
     }
@@ -827,13 +923,13 @@ fn other_port(p: &mut Probe<'_>) -> Verdict {
     let (socket, token) = verified(p)?;
     for kind in [PLAYERS, BASIC, PLAYERS] {
         let id = p.random() as u32;
-        if reply_to(p, socket, &query(kind, &token, id, 0), id).is_none() {
+        if reply_to(p, socket, &own_query(p, kind, &token, id, 0), id).is_none() {
             return fail("the token is not valid for several queries");
         }
     }
     let other = p.open()?;
     let id = p.random() as u32;
-    match reply_to(p, other, &query(BASIC, &token, id, 0), id) {
+    match reply_to(p, other, &own_query(p, BASIC, &token, id, 0), id) {
         Some(_) => pass("three queries, and one from another port"),
         None => deviates(&BOUND_TO_PORT, "no reply at another port"),
     }
@@ -843,7 +939,7 @@ fn token_lifetime(p: &mut Probe<'_>) -> Verdict {
     let (socket, token) = verified(p)?;
     let is_valid = |p: &mut Probe<'_>| {
         let id = p.random() as u32;
-        reply_to(p, socket, &query(BASIC, &token, id, 0), id).is_some()
+        reply_to(p, socket, &own_query(p, BASIC, &token, id, 0), id).is_some()
     };
     let step = Duration::from_secs(15);
     let (valid, expired) = p.lifetime(step, Duration::from_secs(125), &is_valid);
@@ -863,19 +959,15 @@ fn token_lifetime(p: &mut Probe<'_>) -> Verdict {
     }
 }
 
-/// A basic query with an auth token of a declared length.
-fn with_auth_token(token: &Token, id: u32, length: u16, auth_token: &[u8]) -> Vec<u8> {
-    let mut request = query(BASIC, token, id, 0);
-    request[45] = 1;
-    request.extend(length.to_le_bytes());
-    request.extend(auth_token);
-    request
+/// Returns whether a reply is a refusal.
+fn is_refused(bytes: &[u8]) -> Result<bool, Outcome> {
+    Ok(read(bytes)?.flags.has(Flags::REFUSED))
 }
 
 /// Whether the basic endpoint needs no auth token.
 fn public(p: &mut Probe<'_>) -> Result<(), Outcome> {
-    let (_, bytes) = answered(p, BASIC)?;
-    if read(&bytes)?.flags.has(Flags::REFUSED) {
+    let (_, bytes) = answered_with(p, BASIC, None)?;
+    if is_refused(&bytes)? {
         return not_applicable("the basic endpoint is not public");
     }
     Ok(())
@@ -883,13 +975,8 @@ fn public(p: &mut Probe<'_>) -> Result<(), Outcome> {
 
 fn wrong_auth_token(p: &mut Probe<'_>) -> Verdict {
     public(p)?;
-    let (socket, token) = verified(p)?;
-    let id = p.random() as u32;
-    let request = with_auth_token(&token, id, 5, b"wrong");
-    let Some(bytes) = reply_to(p, socket, &request, id) else {
-        return fail("no reply to a wrong auth token");
-    };
-    if read(&bytes)?.flags.has(Flags::REFUSED) {
+    let (_, bytes) = answered_with(p, BASIC, Some(WRONG_AUTH_TOKEN))?;
+    if is_refused(&bytes)? {
         return fail("a wrong auth token is refused");
     }
     pass("a wrong auth token gets the status")
@@ -900,7 +987,7 @@ fn broken_auth_token(p: &mut Probe<'_>) -> Verdict {
     let (socket, token) = verified(p)?;
     for length in [500, 0] {
         let id = p.random() as u32;
-        let request = with_auth_token(&token, id, length, b"");
+        let request = with_declared_token(query(BASIC, &token, id, 0), length);
         if reply_to(p, socket, &request, id).is_none() {
             let text = format!("no reply to an empty auth token with the length {length}");
             return deviates(&BROKEN_TOKEN_DROPPED, text);
@@ -912,7 +999,7 @@ fn broken_auth_token(p: &mut Probe<'_>) -> Verdict {
 fn refusals(p: &mut Probe<'_>) -> Verdict {
     let mut refused = 0;
     for kind in [BASIC, PLAYERS] {
-        let (_, bytes) = answered(p, kind)?;
+        let (_, bytes) = answered_with(p, kind, None)?;
         let mut notes = Notes::default();
         let reply =
             parse_reply(&bytes, &mut notes).map_err(|error| Outcome::Fail(error.to_string()))?;
@@ -932,6 +1019,32 @@ fn refusals(p: &mut Probe<'_>) -> Verdict {
         0 => not_applicable("both endpoints are public"),
         _ => pass(format!("{refused} refusals without content")),
     }
+}
+
+fn right_auth_token(p: &mut Probe<'_>) -> Verdict {
+    let Some(auth_token) = p.config.auth_token.clone() else {
+        return not_applicable("it needs the auth token: --auth-token-file");
+    };
+    let mut opened = Vec::new();
+    for (kind, name) in [(BASIC, "server info"), (PLAYERS, "players")] {
+        if !is_refused(&answered_with(p, kind, None)?.1)? {
+            continue;
+        }
+        if is_refused(&answered_with(p, kind, Some(auth_token.reveal()))?.1)? {
+            return fail(format!("the auth token does not open the {name}"));
+        }
+        if !is_refused(&answered_with(p, kind, Some(WRONG_AUTH_TOKEN))?.1)? {
+            return fail(format!("a wrong auth token opens the {name}"));
+        }
+        opened.push(name);
+    }
+    if opened.is_empty() {
+        return not_applicable("both endpoints are public");
+    }
+    let opened = opened.join(" and ");
+    pass(format!(
+        "the auth token opens {opened}, and a wrong one does not"
+    ))
 }
 
 fn challenge_amplification(p: &mut Probe<'_>) -> Verdict {
@@ -1000,7 +1113,7 @@ fn version_1(p: &mut Probe<'_>) -> Verdict {
 
 fn queries_per_second(p: &mut Probe<'_>) -> Verdict {
     let (socket, token) = verified(p)?;
-    let request = query(BASIC, &token, 1, 0);
+    let request = own_query(p, BASIC, &token, 1, 0);
     load::requests(p, socket, &request, true, &still_answers)
 }
 

@@ -287,6 +287,7 @@ impl Probe<'_> {
             depth,
             host: self.config.host.as_str().into(),
             port: self.config.port,
+            auth_token: self.config.auth_token.clone(),
             ..Ask::default()
         };
         let cookie = Cookie(self.random());
@@ -363,11 +364,13 @@ impl Probe<'_> {
         }
     }
 
-    /// Leaves out a probe that this server software is known not to survive.
+    /// Leaves out a probe that this server software is known not to survive, unless the user insists.
     pub(super) fn spare_fragile(&self) -> Result<(), Outcome> {
         match self.facts.fragile {
-            Some(reason) => not_applicable(reason),
-            None => Ok(()),
+            Some(reason) if !self.config.is_forced => {
+                not_applicable(format!("{reason}; --force runs it"))
+            }
+            _ => Ok(()),
         }
     }
 

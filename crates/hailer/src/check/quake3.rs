@@ -4,8 +4,8 @@ use super::behavior::FRAGMENTED;
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::baseline;
 use super::{
-    Cost, MildDeviation, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail,
-    load, not_applicable, pass,
+    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load, mild,
+    not_applicable, pass,
 };
 use hailer_proto::Deviation;
 use hailer_proto::quake3::deviation as known;
@@ -44,26 +44,51 @@ pub(super) static SUITE: Suite = Suite {
     interval: Duration::from_millis(1_100),
     never_sent: "Commands such as rcon and connect, because servers block their senders, and challenges above 128 characters, which old engines do not check.",
     mild: &[
-        MildDeviation {
-            name: "no-line-feed",
-            severity: Severity::Note,
-            effect: "Clients that read whole lines miss the last player",
-        },
-        MildDeviation {
-            name: "empty-line",
-            severity: Severity::Note,
-            effect: "Clients that count lines show a player too many",
-        },
-        MildDeviation {
-            name: "duplicate-key",
-            severity: Severity::Note,
-            effect: "Clients show one or the other of two values",
-        },
-        MildDeviation {
-            name: "no-value",
-            severity: Severity::Note,
-            effect: "Clients that read pairs reject the last setting",
-        },
+        mild(
+            "no-line-feed",
+            Severity::Note,
+            "Clients that read whole lines miss the last player",
+        ),
+        mild(
+            "empty-line",
+            Severity::Note,
+            "Clients that count lines show a player too many",
+        ),
+        mild(
+            "duplicate-key",
+            Severity::Note,
+            "Clients show one or the other of two values",
+        ),
+        mild(
+            "no-value",
+            Severity::Note,
+            "Clients that read pairs reject the last setting",
+        ),
+        mild(
+            "backslash-in-value",
+            Severity::Warning,
+            "Clients show the rest of the value as other settings",
+        ),
+        mild(
+            "variables-after-players",
+            Severity::Note,
+            "Clients show the settings after the players as one more player",
+        ),
+        mild(
+            "odd-player",
+            Severity::Warning,
+            "Clients leave out a player or show a wrong name",
+        ),
+        mild(
+            "missing-players",
+            Severity::Note,
+            "Clients list a part of the players",
+        ),
+        mild(
+            "no-count",
+            Severity::Warning,
+            "Clients show no number of players",
+        ),
     ],
     requirements: &[
         Requirement {

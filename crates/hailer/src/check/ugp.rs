@@ -4,7 +4,7 @@ use super::behavior::FRAGMENTED;
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::baseline;
 use super::{
-    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load,
+    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load, mild,
     not_applicable, pass,
 };
 use hailer_proto::Deviation;
@@ -34,7 +34,28 @@ pub(super) static SUITE: Suite = Suite {
     protocol: "ugp",
     interval: Duration::from_millis(150),
     never_sent: "Requests for players and teams together, because the order of their flags is disputed.",
-    mild: &[],
+    mild: &[
+        mild(
+            "odd-version",
+            Severity::Warning,
+            "Clients that compare the version drop the reply",
+        ),
+        mild(
+            "unmarked-type",
+            Severity::Warning,
+            "Clients that compare the type drop the reply",
+        ),
+        mild(
+            "zero-length-string",
+            Severity::Warning,
+            "Clients that expect a NUL in each string show shifted fields",
+        ),
+        mild(
+            "unclosed-string",
+            Severity::Warning,
+            "Clients that drop the last byte of a string cut the text",
+        ),
+    ],
     requirements: &[
         Requirement {
             id: "ugp/1.1",
@@ -185,6 +206,8 @@ const HEADER: [u8; 7] = *b"\xFF\xFFUGP\x00\x01";
 /// The server section with all undisputed fields (spec/ugp.md#10.2).
 const SERVER: [u8; 3] = [1, 0x01, 0x7D];
 const PLAYERS: [u8; 5] = [1, 0x03, 0x7D, 0x7F, 0x3D];
+/// The name of the server, and id, name and ping of each player.
+const FEWER_FIELDS: [u8; 5] = [1, 0x03, 0x04, 0x43, 0x01];
 const RULES: [u8; 4] = [1, 0x09, 0x7D, 0x07];
 
 fn request(flags: &[u8]) -> Vec<u8> {
@@ -251,10 +274,33 @@ fn only_requested(p: &mut Probe<'_>) -> Verdict {
         return deviates(&MORE_THAN_ASKED, format!("fields {fields:02x} for 04"));
     }
     let parsed = read(&reply)?;
-    match parsed.server {
-        Some(server) if server.name.is_some() => pass("only the name"),
-        _ => fail("the name is missing"),
+    if parsed.server.is_none_or(|server| server.name.is_none()) {
+        return fail("the name is missing");
     }
+    let mut detail = "only the name";
+    for requested in [PLAYERS, FEWER_FIELDS] {
+        let reply = ask(p, &request(&requested))?;
+        let mut notes = Notes::explaining();
+        let _ = Reply::read(&reply, &mut notes);
+        let [_, sections, _, fields, extra] = requested;
+        for (name, requested) in [
+            ("request flags", sections),
+            ("player flags", fields),
+            ("extra player flags", extra),
+        ] {
+            let mut given = notes.fields().iter().filter(|field| field.name == name);
+            let given = given.next().and_then(|field| reply.get(field.range.start));
+            let given = given.copied().unwrap_or_default();
+            if given & !requested != 0 {
+                let text = format!("{name} {given:02x} for {requested:02x}");
+                return deviates(&MORE_THAN_ASKED, text);
+            }
+            if name == "player flags" && given != 0 {
+                detail = "only the name, and of players only requested fields";
+            }
+        }
+    }
+    pass(detail)
 }
 
 fn empty_selection(p: &mut Probe<'_>) -> Verdict {

@@ -142,6 +142,16 @@ pub(crate) static MISTAKES: &[Mistake] = &[
         ..Mistake::of("ugp", "all fields for every request", &["3.4"])
     },
     Mistake {
+        players: 1,
+        after: |_, replies, _| {
+            for reply in replies {
+                let joined = b"\x01\x43\x02\x00\x09player_0\0\x88\x77\x66\x55\x44\x33\x22\x11";
+                replace(reply, b"\x01\x03\x00\x09player_0\0", joined);
+            }
+        },
+        ..Mistake::of("ugp", "the time joined for every request", &["3.4"])
+    },
+    Mistake {
         players: 127,
         options: || Options::default().with("max-reply", 65_507),
         ..Mistake::of("ugp", "no limit for replies", &["5.1"])

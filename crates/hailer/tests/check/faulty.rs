@@ -46,6 +46,8 @@ pub(crate) struct Minecraft {
     pub(crate) token: TokenKind,
     /// Whether a token is valid for its port only.
     pub(crate) is_bound_to_port: bool,
+    /// Whether a token is valid for every address.
+    pub(crate) is_for_everyone: bool,
     /// Whether tokens are checked at all.
     pub(crate) has_tokens: bool,
     /// How long a token is valid, if not forever.
@@ -85,6 +87,7 @@ impl Default for Minecraft {
         Self {
             token: TokenKind::Positive,
             is_bound_to_port: true,
+            is_for_everyone: false,
             has_tokens: true,
             lifetime: Some(Duration::from_secs(40)),
             has_one_token: false,
@@ -113,6 +116,9 @@ impl Default for Minecraft {
 
 impl Minecraft {
     fn key(&self, from: SocketAddr) -> (IpAddr, u16) {
+        if self.is_for_everyone {
+            return (IpAddr::from([0; 4]), 0);
+        }
         let port = if self.is_bound_to_port {
             from.port()
         } else {
@@ -317,11 +323,21 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
             },
         ),
         (
-            "BungeeCord before 2014",
+            "BungeeCord before 15 November 2016",
             Minecraft {
                 token: TokenKind::Signed,
-                is_bound_to_port: false,
-                has_one_token: true,
+                is_for_everyone: true,
+                lifetime: Some(Duration::from_secs(30)),
+                lengths: Lengths::Exact,
+                map: "BungeeCord_Proxy",
+                ..Minecraft::default()
+            },
+        ),
+        (
+            "BungeeCord before 31 March 2014",
+            Minecraft {
+                token: TokenKind::Signed,
+                is_for_everyone: true,
                 lifetime: Some(Duration::from_secs(30)),
                 lengths: Lengths::Exact,
                 map: "BungeeCord_Proxy",

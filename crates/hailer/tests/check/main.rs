@@ -7,7 +7,7 @@ mod faulty;
 use hailer::check::{
     self, CheckConfig, Finding, MemoryServer, MemoryWire, Outcome, Severity, Suite,
 };
-use hailer::proto::{Keys, Options, Protocol, Status, Text, registry};
+use hailer::proto::{Keys, Options, Protocol, Status, Text, Value, registry};
 use hailer_testkit::statuses;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -143,8 +143,8 @@ fn a_stop_returns_the_results_so_far() {
 /// Requirements that a responder alone does not meet: the service around it closes idle connections.
 const EXPECTED: &[&str] = &["minecraft-status/5.2"];
 
-/// Results of a faulty server by requirement: `fail`, or the names of the deviations.
-type Row = BTreeMap<&'static str, String>;
+/// Results of a faulty server by requirement: `fail` or the names of the deviations, and the severity.
+type Row = BTreeMap<&'static str, (String, &'static str)>;
 
 fn row(suite: &'static Suite, server: impl MemoryServer + 'static) -> Row {
     row_of(suite, &mut MemoryWire::new(server))
@@ -178,7 +178,7 @@ fn row_of(suite: &'static Suite, wire: &mut MemoryWire) -> Row {
             Outcome::Deviation { .. } => names.join(", "),
             Outcome::Fail(_) => "**fails**".to_owned(),
         };
-        row.insert(finding.requirement.id, text);
+        row.insert(finding.requirement.id, (text, finding.effect().0.name()));
     }
     row
 }
@@ -234,10 +234,11 @@ fn faulty_servers_fail_where_expected() {
             page += "All requirements pass.\n";
             continue;
         }
-        page += "| requirement | result |\n| --- | --- |\n";
+        page += "| requirement | result | severity |\n| --- | --- | --- |\n";
         for requirement in check::SUITES.iter().flat_map(|suite| suite.requirements) {
-            if let Some(text) = row.get(requirement.id) {
-                page += &format!("| {}: {} | {text} |\n", requirement.id, requirement.title);
+            if let Some((text, severity)) = row.get(requirement.id) {
+                let (id, title) = (requirement.id, requirement.title);
+                page += &format!("| {id}: {title} | {text} | {severity} |\n");
             }
         }
     }
@@ -296,13 +297,21 @@ fn every_known_deviation_is_found() {
             ],
         ),
         (
-            "BungeeCord before 2014",
+            "BungeeCord before 15 November 2016",
+            &[
+                ("minecraft-query/3.5", "odd-length-dropped"),
+                ("minecraft-query/5.3", "fails"),
+                ("minecraft-query/5.4", "token-bound-to-address"),
+                ("minecraft-query/5.8", "token-negative"),
+            ],
+        ),
+        (
+            "BungeeCord before 31 March 2014",
             &[
                 ("minecraft-query/3.2", "zero-padding"),
                 ("minecraft-query/3.5", "odd-length-dropped"),
+                ("minecraft-query/5.3", "fails"),
                 ("minecraft-query/5.4", "token-bound-to-address"),
-                ("minecraft-query/5.5", "one-token-per-address"),
-                ("minecraft-query/5.6", "new-token-ends-old"),
                 ("minecraft-query/5.8", "token-negative"),
             ],
         ),
@@ -485,7 +494,7 @@ fn every_known_deviation_is_found() {
         let (_, _, row) = rows.iter().find(|(_, name, _)| name == server).unwrap();
         let found: Vec<(&str, String)> = row
             .iter()
-            .map(|(id, text)| (*id, text.replace(['`', '*'], "")))
+            .map(|(id, (text, _))| (*id, text.replace(['`', '*'], "")))
             .collect();
         let found: Vec<(&str, &str)> = found.iter().map(|(id, text)| (*id, &**text)).collect();
         assert_eq!(found, *expected, "{server}");
@@ -562,8 +571,18 @@ fn requirements_are_well_formed() {
         }
         let protocol = registry::find(suite.protocol).unwrap();
         for mild in suite.mild {
+            let tested = suite.requirements.iter();
+            let tested = tested.filter(|requirement| {
+                let mut deviations = requirement.deviations.iter();
+                deviations.any(|tested| tested.name == mild.name)
+            });
+            for requirement in tested.clone() {
+                let is_mild = mild.severity <= requirement.severity;
+                assert!(is_mild, "{}: {}", requirement.id, mild.name);
+            }
             let mut known = protocol.info().deviations.iter();
             let is_known = known.any(|known| known.name == mild.name);
+            let is_known = is_known || tested.count() > 0;
             assert!(is_known, "{}: no deviation {}", suite.protocol, mild.name);
             let is_sentence = mild.effect.starts_with(char::is_uppercase);
             assert!(
@@ -596,4 +615,112 @@ fn mild_deviations_have_separate_effects() {
     // One of these is not mild.
     let (worst, requirement) = effect("Nukkit of 2019");
     assert_eq!(worst, (requirement.severity, requirement.effect));
+}
+
+/// Each deviation has the severity of its harm, which `--fail-on` counts.
+#[test]
+fn deviations_have_a_severity() {
+    let rows = faulty_servers();
+    for (server, requirement, expected) in [
+        ("Nukkit from 2019", "minecraft-query/2.1", "error"),
+        ("Geyser 2020 to 2023", "minecraft-query/2.1", "note"),
+        ("BungeeCord", "minecraft-query/4.3", "warning"),
+        ("OneQuery 2.0 with permissions", "onequery/6.3", "error"),
+        ("HyQuery 2.0", "onequery/7.3", "warning"),
+        ("HyQuery 2.0 with public players", "onequery/7.3", "error"),
+        ("types of requests in replies", "ugp/3.1", "warning"),
+        ("the time joined for every request", "ugp/3.4", "error"),
+    ] {
+        let (_, _, row) = rows.iter().find(|(_, name, _)| *name == server).unwrap();
+        assert_eq!(row[requirement].1, expected, "{server}, {requirement}");
+    }
+}
+
+/// A server that limits its replies has no problem with the load.
+#[test]
+fn a_rate_limit_is_no_failure_under_load() {
+    let requirement = |id: &str| {
+        let mut all = check::SUITES.iter().flat_map(|suite| suite.requirements);
+        all.find(|requirement| requirement.id == id).unwrap()
+    };
+    for id in [
+        "minecraft-query/7.1",
+        "onequery/8.1",
+        "a2s/6.1",
+        "minecraft-status/6.1",
+    ] {
+        let requirement = requirement(id);
+        let mut deviations = requirement.deviations.iter();
+        let limit = deviations.find(|deviation| deviation.name == "strict-rate-limit");
+        let finding = Finding {
+            requirement,
+            outcome: Outcome::Deviation {
+                found: vec![*limit.unwrap()],
+                detail: String::new(),
+            },
+            measured: Vec::new(),
+            transfers: Vec::new(),
+        };
+        assert_eq!(finding.severity(), Some(Severity::Note), "{id}");
+        assert_ne!(finding.effect().1, requirement.effect, "{id}");
+    }
+}
+
+/// The requirements of protected endpoints apply with the auth token, and no others change.
+#[test]
+fn an_auth_token_opens_the_requirements_of_protected_endpoints() {
+    let suite = suite("onequery");
+    let protocol = registry::find("onequery").unwrap();
+    let both = Value::List(vec!["basic".into(), "players".into()]);
+    let options = Options::default()
+        .with("public", Value::List(Vec::new()))
+        .with("tokens", Value::Table(vec![("s3cret".into(), both)]));
+    let run = |auth_token: Option<&str>| {
+        let mut config = config();
+        config.auth_token = auth_token.map(Into::into);
+        let mut wire = responder(protocol, &statuses::plain(120), &options);
+        problems(&check::run(
+            suite,
+            protocol,
+            &mut wire,
+            &config,
+            &mut |_| {},
+            &|| false,
+        ))
+    };
+    let without = run(None);
+    assert!(without.len() >= 8, "{without:#?}");
+    let with = run(Some("s3cret"));
+    let ids: Vec<&str> = with
+        .iter()
+        .filter_map(|text| text.split(' ').next())
+        .collect();
+    // Both are about public endpoints.
+    assert_eq!(ids, ["onequery/6.1", "onequery/6.2"], "{with:#?}");
+    let wrong = run(Some("guess"));
+    let failure = "onequery/6.4 fail [] the auth token does not open the server info";
+    assert!(wrong.contains(&failure.to_owned()), "{wrong:#?}");
+}
+
+/// Authors of servers that block or stop on malformed requests can test them on request.
+#[test]
+fn force_runs_what_a_family_of_servers_does_not_survive() {
+    let suite = suite("minecraft-query");
+    let protocol = registry::find(suite.protocol).unwrap();
+    for family in ["BungeeCord", "PocketMine"] {
+        let left_out = |is_forced| {
+            let mut servers = faulty::minecraft().into_iter();
+            let (_, server) = servers.find(|(name, _)| *name == family).unwrap();
+            let mut wire = MemoryWire::new(server);
+            let mut config = config();
+            config.is_forced = is_forced;
+            let findings = check::run(suite, protocol, &mut wire, &config, &mut |_| {}, &|| false);
+            let skipped = findings.iter().filter(|finding| {
+                matches!(&finding.outcome, Outcome::NotApplicable(reason) if reason.contains("--force"))
+            });
+            skipped.count()
+        };
+        assert!(left_out(false) >= 3, "{family}");
+        assert_eq!(left_out(true), 0, "{family}");
+    }
 }
