@@ -15,6 +15,7 @@ use hailer::proto::{ConnectionStep, Epoch, Protocol, Transport};
 use hailer::target::Host;
 use hailer::{Client, Target};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -56,6 +57,11 @@ pub(crate) async fn run(args: Check) -> anyhow::Result<Exit> {
             .iter()
             .any(|requirement| requirement.is_of(id))
         {
+            let full = format!("{}/{id}", suite.protocol);
+            let mut all = suite.requirements.iter();
+            if all.any(|requirement| requirement.is_of(&full)) {
+                usage!("--only {id}: no such requirement; did you mean {full}?");
+            }
             usage!("--only {id}: no such requirement; `hailer check --list` shows them");
         }
     }
@@ -126,6 +132,13 @@ async fn test_server(
         protocol: protocol.info(),
         address,
     };
+    let junit = match &args.junit {
+        Some(file) => match File::create(file) {
+            Ok(opened) => Some((file, opened)),
+            Err(error) => usage!("--junit {}: {error}", file.display()),
+        },
+        None => None,
+    };
     announce(args, &server, suite);
     let stop = StopRequest::watch(None)?;
     let mut out = anstream::stdout();
@@ -159,9 +172,9 @@ async fn test_server(
         not_run: suite.selected(&args.only).skip(findings.len()).collect(),
         fail_on: args.fail_on,
     };
-    if let Some(file) = &args.junit {
-        std::fs::write(file, print::junit(&results))
-            .with_context(|| format!("--junit {}", file.display()))?;
+    if let Some((file, mut opened)) = junit {
+        let written = opened.write_all(print::junit(&results).as_bytes());
+        written.with_context(|| format!("--junit {}", file.display()))?;
     }
     let exit = if stop.cause().is_some() {
         Exit::Stopped

@@ -264,7 +264,7 @@ pub(crate) fn list_json(out: &mut impl Write, suites: &[&'static Suite]) -> anyh
     Ok(())
 }
 
-/// Prints one result. Those of a server that does not reply are only counted.
+/// Prints one result, unless no server replies: [`summary`] counts such results.
 pub(crate) fn finding(
     out: &mut impl Write,
     finding: &Finding,
@@ -353,7 +353,7 @@ pub(crate) fn summary(
         .counted()
         .map(|finding| finding.requirement.id)
         .collect();
-    if !counted.is_empty() && counts.not_run == 0 {
+    if !counted.is_empty() && counts.not_run == 0 && !is_down {
         let value = results.fail_on.to_possible_value();
         let severity = value.as_ref().map_or("", PossibleValue::get_name);
         let counted = counted.join(", ");
@@ -378,7 +378,7 @@ fn shown_first(findings: &[Finding]) -> Option<&Finding> {
     let deviations = findings
         .iter()
         .filter(|finding| finding.severity().is_some());
-    // Of several equal ones, the first.
+    // The last maximum of the reversed order is the first one.
     let worst = deviations.rev().max_by_key(|finding| finding.severity());
     findings.iter().find(is_failure).or(worst)
 }

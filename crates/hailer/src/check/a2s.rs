@@ -119,7 +119,7 @@ pub(super) static SUITE: Suite = Suite {
         mild(
             "binary-rules",
             Severity::Note,
-            "Clients show rules that nobody can read",
+            "Clients show rules that are not text",
         ),
         mild(
             "zeros",

@@ -1017,7 +1017,7 @@ fn refusals(p: &mut Probe<'_>) -> Verdict {
     }
     match refused {
         0 => not_applicable("both endpoints are public"),
-        _ => pass(format!("{refused} refusals without content")),
+        _ => pass(format!("{} without content", counted(refused, "refusal"))),
     }
 }
 
