@@ -6,7 +6,7 @@ use crate::transcript::Transcript;
 use hailer_proto::{Fault, Info, Transport};
 use std::fmt::{self, Formatter};
 use std::io::ErrorKind;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Reason why a query has no answer.
@@ -193,7 +193,17 @@ impl Error {
             return Vec::new();
         };
         let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        let mut closed: Vec<SocketAddr> = Vec::new();
         for ProtocolFailure { protocol, error } in failures {
+            // One sentence for all closed ports of an address.
+            if let Self::PortClosed { transcript } = error {
+                let ip = transcript.address.ip();
+                if !closed.iter().any(|address| address.ip() == ip) {
+                    closed.push(transcript.address);
+                    groups.push((closed_ports(failures, ip), Vec::new()));
+                }
+                continue;
+            }
             let place = match error.transcript() {
                 Some(transcript) => format!(" at {}", transcript.address),
                 None => String::new(),
@@ -330,6 +340,49 @@ impl Error {
             }
         }
     }
+}
+
+/// Returns one sentence about the closed ports of an address. A single one has the sentence of
+/// [`port_closed`].
+fn closed_ports(failures: &[ProtocolFailure], ip: IpAddr) -> String {
+    let closed = failures.iter().filter_map(|failure| match &failure.error {
+        Error::PortClosed { transcript } if transcript.address.ip() == ip => {
+            Some((failure.protocol, transcript))
+        }
+        _ => None,
+    });
+    let closed: Vec<_> = closed.collect();
+    let ports = |is_connected: bool| {
+        let of_transport = closed
+            .iter()
+            .filter(|(_, transcript)| transcript.protocol.transport.is_connected() == is_connected);
+        let mut ports: Vec<u16> = of_transport
+            .map(|(_, transcript)| transcript.address.port())
+            .collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    };
+    let titles: Vec<&str> = closed.iter().map(|(protocol, _)| protocol.title).collect();
+    let (udp, tcp) = (ports(false), ports(true));
+    if let ([(_, first), ..], 1) = (&closed[..], udp.len() + tcp.len()) {
+        let address = first.address;
+        return format!("{} at {address}: {}", titles.join(", "), port_closed(first));
+    }
+    let list = |name: &str, ports: &[u16]| {
+        let plural = if ports.len() == 1 { "" } else { "s" };
+        let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
+        format!("{name} port{plural} {}", ports.join(", "))
+    };
+    let lists: Vec<String> = [("UDP", udp), ("TCP", tcp)]
+        .iter()
+        .filter(|(_, ports)| !ports.is_empty())
+        .map(|(name, ports)| list(name, ports))
+        .collect();
+    format!(
+        "{ip}: nothing listens on {}: the server is down, its query is disabled, or it is on another port",
+        lists.join(" and ")
+    )
 }
 
 fn port_closed(transcript: &Transcript) -> String {

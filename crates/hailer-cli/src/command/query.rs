@@ -1,5 +1,6 @@
 //! `hailer query`: requests the status of servers.
 
+use super::service::stopped;
 use crate::args::Query;
 use crate::exit::{Exit, as_known, print_error, usage};
 #[cfg(feature = "top")]
@@ -14,6 +15,7 @@ use hailer::{Answer, Client, ClientConfig, Error, Target, catalog};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::pin::pin;
 use std::time::Duration;
 
 /// A target as typed and as parsed. Only lines from standard input may be invalid.
@@ -67,7 +69,19 @@ async fn query(
             }
         })
         .buffered(usize::from(args.concurrency));
-    while let Some((text, result)) = results.next().await {
+    let mut stop = pin!(stopped(None));
+    loop {
+        let (text, result) = tokio::select! {
+            biased;
+            next = results.next() => match next {
+                Some(next) => next,
+                None => break,
+            },
+            () = &mut stop => {
+                *exit = Exit::Stopped;
+                break;
+            }
+        };
         if result.is_err() {
             *exit = Exit::Partial;
         }
@@ -232,6 +246,14 @@ fn print_view(
 /// not tried.
 fn hints(text: &str, error: &Error, args: &Query) -> Vec<String> {
     let target = args.query_args.target(text).ok();
+    if matches!(error, Error::NameNotFound { .. } | Error::Lookup { .. })
+        && let Some(name) = target.as_ref().map(|target| target.host.to_string())
+        && let Some(word) = game_or_protocol(&name)
+    {
+        return vec![format!(
+            "{name} is a {word}; name a server too: {name}://HOST"
+        )];
+    }
     if let Some(game) = target.as_ref().and_then(|target| target.game) {
         let quirks = game
             .quirks
@@ -255,13 +277,24 @@ fn hints(text: &str, error: &Error, args: &Query) -> Vec<String> {
     }
 }
 
+/// Returns whether a name is that of a game or a protocol.
+fn game_or_protocol(name: &str) -> Option<&'static str> {
+    if catalog::game(name).is_some() {
+        Some("game")
+    } else {
+        catalog::protocol(name).map(|_| "protocol")
+    }
+}
+
+/// Prints a failure to standard error. Datagrams go to standard output.
 fn print_failure(
     out: &mut impl Write,
     text: &str,
     error: &Error,
     args: &Query,
 ) -> anyhow::Result<()> {
-    view::failure(out, text, error, &hints(text, error, args))?;
+    let mut err = anstream::stderr();
+    view::failure(&mut err, text, error, &hints(text, error, args))?;
     if args.raw {
         for transcript in error.transcripts() {
             datagram::exchange(out, transcript)?;
@@ -272,7 +305,7 @@ fn print_failure(
         ..
     } = error.most_informative()
     {
-        datagram::culprit(out, transcript.protocol.id, datagram)?;
+        datagram::culprit(&mut err, transcript.protocol.id, datagram)?;
     }
     Ok(())
 }

@@ -42,6 +42,19 @@ pub(crate) fn print(
     Ok(())
 }
 
+/// Prints a table as part of a view, two columns to the right.
+pub(crate) fn print_indented(
+    out: &mut impl Write,
+    header: &[(&str, Fit)],
+    rows: &[Vec<String>],
+) -> std::io::Result<()> {
+    let limit = columns().map_or(usize::MAX, |columns| columns.saturating_sub(2));
+    for line in lay_out(header, rows, limit) {
+        writeln!(out, "  {line}")?;
+    }
+    Ok(())
+}
+
 fn lay_out(header: &[(&str, Fit)], rows: &[Vec<String>], limit: usize) -> Vec<String> {
     let widest = |column: usize| {
         rows.iter()

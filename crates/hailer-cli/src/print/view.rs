@@ -2,11 +2,14 @@
 
 use super::table::{self, Fit};
 use super::{columns, line, padded, since, wrapped};
-use hailer::proto::model::uuid_text;
-use hailer::proto::model::{Member, PLAYER_MEMBERS, STATUS_MEMBERS};
+use crate::exit::without_numbers;
+use hailer::proto::games::QueryPort;
+use hailer::proto::model::{Member, PLAYER_MEMBERS, STATUS_MEMBERS, Unit, uuid_text};
 use hailer::proto::{Extra, Info, Player, Roster, Status, Text, Value};
-use hailer::{Answer, Error, catalog};
+use hailer::target::Host;
+use hailer::{Answer, Error, Target, catalog};
 use std::io::Write;
+use std::net::SocketAddr;
 use unicode_width::UnicodeWidthStr;
 
 /// Maximum width of a line of text, in columns.
@@ -62,6 +65,9 @@ pub(crate) fn answer(
             }
         }
     }
+    if let Some(join) = join_address(target, answer) {
+        row("Join", &join)?;
+    }
     for extra in &status.extra {
         row(&title(extra.key), &line(&extra_text(extra), 4 * LINE_WIDTH))?;
     }
@@ -113,6 +119,32 @@ pub(crate) fn answer(
     writeln!(out)
 }
 
+/// Returns what players type or open to join the server: a link of Steam for A2S, else host and port.
+/// `None` if the port of the game is unknown.
+fn join_address(target: &str, answer: &Answer) -> Option<String> {
+    let info = answer.transcript.protocol;
+    if catalog::protocol(info.id)?.service().is_some() {
+        return None;
+    }
+    let address = answer.transcript.address;
+    let reported = answer.status.address.as_ref();
+    let reported = reported.and_then(|address| address.port.filter(|port| *port > 0));
+    if info.id == "a2s" {
+        let address = SocketAddr::new(address.ip(), reported.unwrap_or(address.port()));
+        return Some(format!("steam://connect/{address}"));
+    }
+    let game = target.parse::<Target>().ok().and_then(|target| target.game);
+    let game = game.or_else(|| catalog::games_of(info).first().copied());
+    let port = match game?.query {
+        QueryPort::Same => address.port(),
+        _ => reported?,
+    };
+    match target.parse::<Target>().ok()?.host {
+        Host::Name(name) if !name.contains(':') => Some(format!("{name}:{port}")),
+        _ => Some(SocketAddr::new(address.ip(), port).to_string()),
+    }
+}
+
 /// Names the fields of a merged answer by protocol: "From Minecraft Query: map, players.list".
 fn sources(answer: &Answer) -> String {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -146,7 +178,8 @@ pub(crate) fn failure(
         reports.push(error.to_string());
     }
     for report in reports {
-        writeln!(out, "  {}", line(&report, 4 * LINE_WIDTH))?;
+        let report = line(&without_numbers(&report), 4 * LINE_WIDTH);
+        writeln!(out, "  {report}")?;
     }
     for hint in hints {
         writeln!(out, "  \x1b[33m{}\x1b[0m", line(hint, 4 * LINE_WIDTH))?;
@@ -315,27 +348,38 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
         row.extend(uuids.then(|| player.uuid.as_ref().map(uuid_text).unwrap_or_default()));
         row.extend(members.iter().map(|member| {
             let value = (member.value)(player);
-            value.map(|value| cell(&value)).unwrap_or_default()
+            value
+                .map(|value| cell(&value, member.unit))
+                .unwrap_or_default()
         }));
         row.extend(keys.iter().map(|key| {
             let value = player.extra.iter().find(|extra| extra.key == *key);
-            value.map(|extra| cell(&extra.value)).unwrap_or_default()
+            value
+                .map(|extra| cell(&extra.value, None))
+                .unwrap_or_default()
         }));
         row
     });
-    table::print(out, &header, &rows.collect::<Vec<_>>())
+    table::print_indented(out, &header, &rows.collect::<Vec<_>>())
 }
 
 fn member_title(member: &Member<Player>) -> String {
     match member.unit {
+        // Such cells have their units.
+        Some(Unit::Seconds) | None => member.title.into(),
         Some(unit) => format!("{} ({})", member.title, unit.symbol()),
-        None => member.title.into(),
     }
 }
 
 /// Formats a value of a player. Times arrive as binary fractions with many digits.
-fn cell(value: &Value) -> String {
+fn cell(value: &Value, unit: Option<Unit>) -> String {
+    let seconds = match (value, unit) {
+        (Value::Float(seconds), Some(Unit::Seconds)) => Some(*seconds),
+        (Value::Int(seconds), Some(Unit::Seconds)) => Some(*seconds as f64),
+        _ => None,
+    };
     match value {
+        _ if seconds.is_some_and(|seconds| seconds >= 0.0) => since(seconds.unwrap_or_default()),
         Value::Float(number) => format!("{number:.1}"),
         other => line(&other.to_string(), table::CELL),
     }
@@ -384,10 +428,13 @@ mod tests {
     }
 
     #[test]
-    fn times_have_one_digit_after_the_point() {
-        assert_eq!(cell(&Value::Float(13_425.509_765_625)), "13425.5");
-        assert_eq!(cell(&Value::Float(-1.0)), "-1.0");
-        assert_eq!(cell(&Value::Int(7)), "7");
+    fn times_have_units_and_other_numbers_one_digit_after_the_point() {
+        let plain = |value| cell(&value, None);
+        assert_eq!(plain(Value::Float(13_425.509_765_625)), "13425.5");
+        assert_eq!(plain(Value::Int(7)), "7");
+        let time = |seconds| cell(&Value::Float(seconds), Some(Unit::Seconds));
+        assert_eq!(time(3_720.0), "1h 2m");
+        assert_eq!(time(-1.0), "-1.0");
     }
 
     #[test]
