@@ -278,52 +278,52 @@ pub(crate) struct Query {
     #[command(flatten)]
     pub(crate) query_args: QueryArgs,
     /// Retries after a timeout, 0 to 100
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
+    #[arg(long, help_heading = "Queries", default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) retries: u32,
     /// Longest time for one query, including retries [default: 10s, or timeout × (retries + 1) if that is longer]
-    #[arg(long, value_parser = values::duration, value_name = "TIME")]
+    #[arg(long, help_heading = "Queries", value_parser = values::duration, value_name = "TIME")]
     pub(crate) deadline: Option<Duration>,
     /// Host name to send instead of that of the target, for proxies that choose a server by it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = "Queries", value_name = "NAME")]
     pub(crate) send_host: Option<String>,
     /// Begin connections over TCP with a PROXY protocol header, for servers that accept players only through a proxy
-    #[arg(long)]
+    #[arg(long, help_heading = "Queries")]
     pub(crate) proxy_header: bool,
     #[command(flatten)]
     pub(crate) auth: Auth,
     /// Try every protocol, also those that disturb some servers, and show each answer separately
-    #[arg(long)]
+    #[arg(long, help_heading = "Queries")]
     pub(crate) all: bool,
     /// Print one line of JSON for each target, as in schema/answer-v2.json; with --all, for each answer
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
     /// Show every datagram in hexadecimal, with an explanation
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, help_heading = "Output", conflicts_with = "json")]
     pub(crate) raw: bool,
     /// Write the icon of the server to a PNG file
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, help_heading = "Output", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) icon: Option<PathBuf>,
     #[cfg(feature = "top")]
     /// Show icons in terminals: auto, always or never; --show-icon alone means always
-    #[arg(long, value_enum, hide_possible_values = true, value_name = "HOW", default_value = "auto", default_missing_value = "always", num_args = 0..=1, require_equals = true)]
+    #[arg(long, help_heading = "Output", value_enum, hide_possible_values = true, value_name = "HOW", default_value = "auto", default_missing_value = "always", num_args = 0..=1, require_equals = true)]
     pub(crate) show_icon: IconMode,
     /// Show all details of each server, even if there are several servers
-    #[arg(long, short)]
+    #[arg(long, help_heading = "Output", short)]
     pub(crate) long: bool,
     /// List the players (the default)
-    #[arg(long, overrides_with = "no_players")]
+    #[arg(long, help_heading = "Output", overrides_with = "no_players")]
     pub(crate) players: bool,
     /// Do not request the list of players
-    #[arg(long)]
+    #[arg(long, help_heading = "Queries")]
     pub(crate) no_players: bool,
     /// Request only the short reply of the protocol
-    #[arg(long)]
+    #[arg(long, help_heading = "Queries")]
     pub(crate) basic: bool,
     /// Reject replies that deviate from the protocol
-    #[arg(long)]
+    #[arg(long, help_heading = "Queries")]
     pub(crate) strict: bool,
     /// Servers queried at the same time, 1 to 1024
-    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, help_heading = "Queries", default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) concurrency: u16,
 }
 
@@ -361,22 +361,22 @@ pub(crate) struct Discover {
 #[derive(Args)]
 pub(crate) struct QueryArgs {
     /// Use only this protocol [default: the common ones, in waves]
-    #[arg(long, short, value_parser = values::protocol, value_name = "PROTOCOL")]
+    #[arg(long, help_heading = "Targets", short, value_parser = values::protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<&'static dyn Protocol>,
     /// Game of targets without GAME://; `hailer games` lists them
-    #[arg(long, short, value_parser = GameIds, hide_possible_values = true, value_name = "GAME", conflicts_with = "protocol")]
+    #[arg(long, help_heading = "Targets", short, value_parser = GameIds, hide_possible_values = true, value_name = "GAME", conflicts_with = "protocol")]
     pub(crate) game: Option<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Targets")]
     pub(crate) games: MoreGames,
     /// Longest time to wait for a reply, before a retry
-    #[arg(long, default_value = "1s", value_parser = values::duration, value_name = "TIME")]
+    #[arg(long, help_heading = "Queries", default_value = "1s", value_parser = values::duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
     /// Name server for host names [default: the system's]
-    #[arg(long, value_parser = values::name_server, value_name = "ADDRESS:PORT")]
+    #[arg(long, help_heading = "Targets", value_parser = values::name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
     /// Encryption of protocols over HTTP: off, verified (HTTPS with a certificate for this name that a known
     /// authority signed), or any (HTTPS with any certificate) [default: that of the protocol]
-    #[arg(long, value_parser = values::tls, value_name = "MODE")]
+    #[arg(long, help_heading = "Queries", value_parser = values::tls, value_name = "MODE")]
     pub(crate) tls: Option<Tls>,
 }
 
@@ -390,6 +390,7 @@ pub(crate) struct MoreGames {
 
 // Authentication, for protocols that have it.
 #[derive(Args)]
+#[command(next_help_heading = "Queries")]
 pub(crate) struct Auth {
     /// Auth token, for protocols that use one (prefer --auth-token-file: other users can see command lines)
     #[arg(
@@ -655,29 +656,8 @@ pub(crate) struct Serve {
     pub(crate) observe: Observe,
     #[command(flatten)]
     pub(crate) log: LogArgs,
-    #[command(flatten)]
-    moved: MovedFlags,
     #[command(subcommand)]
     pub(crate) action: Option<ServeAction>,
-}
-
-// Flags of earlier versions of `hailer serve`. Their errors name the new command.
-#[derive(Args)]
-pub(crate) struct MovedFlags {
-    #[arg(long, hide = true, value_parser = moved_to_farm, num_args = 0..=1, default_missing_value = "", aliases = ["port", "variant-seed", "silent", "loss", "duplicates", "delay", "jitter", "variants"])]
-    farm: Option<String>,
-    #[arg(long, hide = true, value_parser = moved_to_world, num_args = 0..=1, default_missing_value = "", aliases = ["world", "world-seed", "game-mode", "view-distance", "encryption"])]
-    build: Option<String>,
-    #[arg(long, hide = true, value_parser = moved_to_world, num_args = 0..=1, default_missing_value = "")]
-    only_build: Option<String>,
-}
-
-fn moved_to_farm(_: &str) -> Result<String, String> {
-    Err("simulated servers have their own command: run `hailer farm 127.0.0.0/8`".into())
-}
-
-fn moved_to_world(_: &str) -> Result<String, String> {
-    Err("the game server has its own command: run `hailer world`".into())
 }
 
 #[derive(Args)]

@@ -3,18 +3,33 @@
 //! A parser returns the value, or a sentence with the expected form.
 
 use hailer::proto::{Direction, Protocol, Tls};
-use hailer::registry;
-use std::net::{Ipv4Addr, SocketAddr};
+use hailer::{catalog, registry};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 pub(crate) fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
-    registry::find(id).ok_or_else(|| {
-        if id == GAME {
-            format!("{id} is the game itself; its status is minecraft-status")
-        } else {
-            format!("the known protocols are {}", registry::known())
+    registry::find(id).ok_or_else(|| no_protocol(id))
+}
+
+/// Returns why a word is no protocol, and the closest one.
+fn no_protocol(id: &str) -> String {
+    let ids = registry::PROTOCOLS.iter().map(|known| known.info().id);
+    let game = catalog::game(&id.to_ascii_lowercase());
+    let own = game.and_then(|game| Some((game, catalog::protocols_of(game).first()?.info().id)));
+    match own {
+        _ if id == GAME => format!("{id} is the game itself; its status is minecraft-status"),
+        _ if id.is_empty() => format!("the known protocols are {}", registry::known()),
+        _ if id.parse::<u16>().is_ok() => {
+            format!("a port belongs to the target, as in HOST:{id}")
         }
-    })
+        Some((game, protocol)) => {
+            format!("{} is a game; its protocol is {protocol}", game.name)
+        }
+        None => match catalog::closest(id, ids) {
+            Some(close) => format!("did you mean {close}?"),
+            None => "unknown protocol; `hailer protocols` lists them".into(),
+        },
+    }
 }
 
 /// Name of the game's own protocol, which `hailer world` serves.
@@ -102,8 +117,33 @@ pub(crate) fn name_server(text: &str) -> Result<SocketAddr, String> {
 
 pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        "expected an IP address and a port, such as 127.0.0.1:8080 or [::1]:8080".into()
+        wrong_port(text).unwrap_or_else(|| {
+            "expected an IP address and a port, such as 127.0.0.1:8080 or [::1]:8080".into()
+        })
     })
+}
+
+/// Explains the port of an address to listen on, if only the port is wrong or the address is missing.
+pub(crate) fn wrong_port(text: &str) -> Option<String> {
+    const RANGE: &str = "must be a number from 1 to 65535";
+    let port = text.strip_prefix(':').unwrap_or(text);
+    if !port.is_empty() && port.bytes().all(|digit| digit.is_ascii_digit()) {
+        return Some(match port.parse::<u16>() {
+            Ok(port) => format!(
+                "the address is missing; write 127.0.0.1:{port}, or 0.0.0.0:{port} for all networks"
+            ),
+            Err(_) => format!("the address is missing, and the port {port} {RANGE}"),
+        });
+    }
+    let (host, port) = text.rsplit_once(':')?;
+    if host == "localhost" {
+        return Some(format!("expected an IP address, such as 127.0.0.1:{port}"));
+    }
+    let host = host.strip_prefix('[').unwrap_or(host);
+    let host = host.strip_suffix(']').unwrap_or(host);
+    host.parse::<IpAddr>().ok()?;
+    let is_valid = port.parse::<u16>().is_ok();
+    (!is_valid).then(|| format!("the port {port} {RANGE}"))
 }
 
 pub(crate) fn network(text: &str) -> Result<(Ipv4Addr, u8), String> {

@@ -156,10 +156,12 @@ pub fn check(new: &NewServer) -> Vec<FieldError> {
         }
         Err(error) => wrong.push(FieldError::new("target", error.problem())),
         Ok(Target { protocol: None, .. }) => {
-            let known = hailer::registry::known();
             wrong.push(FieldError::new(
                 "target",
-                format!("say the protocol, as PROTOCOL://HOST; known are {known}"),
+                format!(
+                    "name the game or the protocol, such as minecraft://{}",
+                    new.target
+                ),
             ));
         }
         Ok(_) => {}

@@ -8,7 +8,7 @@
 
 use crate::catalog;
 use hailer_proto::games::QueryPort;
-use hailer_proto::{Game, Info, Protocol};
+use hailer_proto::{Game, Info, Protocol, Transport};
 use hickory_resolver::proto::rr::Name;
 use std::borrow::Cow;
 use std::fmt;
@@ -269,6 +269,10 @@ fn named(scheme: &str) -> Result<(Option<&'static Game>, Option<&'static dyn Pro
     }
     let Some(game) = game else {
         return Err(match catalog::suggestion(scheme) {
+            _ if matches!(scheme, "http" | "https") => over_http(),
+            _ if scheme == "steam" => {
+                "a link of Steam holds the address alone: write a2s://HOST:PORT".into()
+            }
             Some(id) => format!("unknown protocol or game; did you mean `{id}`?"),
             None => {
                 "unknown protocol or game; `hailer protocols` and `hailer games` list them".into()
@@ -279,6 +283,20 @@ fn named(scheme: &str) -> Result<(Option<&'static Game>, Option<&'static dyn Pro
         Some(protocol) => Ok((Some(game), Some(*protocol))),
         None => Err(cannot_be_queried(game)),
     }
+}
+
+/// Names the protocols over HTTP, for targets that are web addresses.
+fn over_http() -> String {
+    let protocols = catalog::protocols();
+    let over_http = protocols.iter().filter(|protocol| {
+        protocol.info().transport == Transport::Http && protocol.service().is_none()
+    });
+    let ids: Vec<&str> = over_http.map(|protocol| protocol.info().id).collect();
+    format!(
+        "web pages are no servers; protocols over HTTP are {}, written as {}://HOST:PORT",
+        ids.join(", "),
+        ids.first().copied().unwrap_or_default()
+    )
 }
 
 /// Returns whether a game has this main protocol, and adds protocols or ports to it.
@@ -306,26 +324,38 @@ fn host_and_port(text: &str) -> Result<(Host, Option<u16>), String> {
         let separated: String = text.replace(',', " ").chars().take(100).collect();
         return Err(format!("separate several targets with spaces: {separated}"));
     }
+    if let Some(problem) = no_single_host(text) {
+        return Err(problem);
+    }
     if let Some(host) = ipv6(text) {
-        return Ok((host, None));
+        return with_scope(host, None);
     }
     if let Some(bracketed) = text.strip_prefix('[') {
         let (address, rest) = bracketed
             .split_once(']')
             .ok_or("the bracket is not closed")?;
-        let host = ipv6(address).ok_or("no IPv6 address between the brackets")?;
+        let Some(host) = ipv6(address) else {
+            return Err(if address.parse::<IpAddr>().is_ok() {
+                format!("brackets are for IPv6; write {address}{rest}")
+            } else {
+                "no IPv6 address between the brackets".into()
+            });
+        };
         let port = match rest.strip_prefix(':') {
             Some(port) => Some(parse_port(port)?),
             None if rest.is_empty() => None,
             None => return Err("after the bracket only a colon and a port may follow".into()),
         };
-        return Ok((host, port));
+        return with_scope(host, port);
     }
     let (host, port) = match text.split_once(':') {
+        Some((host, _)) if host.contains('.') && text.matches(':').count() > 1 => {
+            return Err("one port may follow the host: HOST:PORT".into());
+        }
         Some((_, rest)) if rest.contains(':') => {
             return Err("write IPv6 addresses as [address]:port".into());
         }
-        Some((host, port)) => (host, Some(parse_port(port)?)),
+        Some((host, port)) => (host, Some(port_after(host, port)?)),
         None => (text, None),
     };
     match host.parse::<IpAddr>() {
@@ -349,6 +379,58 @@ fn ipv6(text: &str) -> Option<Host> {
         Some(zone) if usable(zone) => Some(Host::Name(format!("{address}%{zone}"))),
         Some(_) => None,
     }
+}
+
+/// Explains texts that name something else than one host: ranges, paths, accounts.
+fn no_single_host(text: &str) -> Option<String> {
+    let is_address = |text: &str| text.parse::<IpAddr>().is_ok();
+    if let Some((first, rest)) = text.split_once('/') {
+        let word = first
+            .strip_suffix(':')
+            .unwrap_or(first)
+            .to_ascii_lowercase();
+        return Some(match rest.split(':').next() {
+            Some(bits) if is_address(first) && bits.parse::<u8>().is_ok() => {
+                format!("a range of addresses; `hailer sweep {text}` queries it")
+            }
+            _ if named(&word).is_ok() => {
+                format!("write {word}://{}", rest.trim_start_matches('/'))
+            }
+            _ if first.is_empty() => "a host does not begin with a slash".into(),
+            _ => "nothing may follow the host and its port; remove the slash".into(),
+        });
+    }
+    match text.split_once('-') {
+        Some((first, last)) if is_address(first) && is_address(last) => {
+            return Some(format!(
+                "a range of addresses; `hailer sweep {text}` queries it"
+            ));
+        }
+        _ => {}
+    }
+    let (_, host) = text.split_once('@')?;
+    Some(format!("a target has no user; write {host}"))
+}
+
+/// Rejects link-local addresses of IPv6 without their interface, which no system can reach.
+fn with_scope(host: Host, port: Option<u16>) -> Result<(Host, Option<u16>), String> {
+    match host {
+        Host::Address(IpAddr::V6(ip)) if ip.is_unicast_link_local() => Err(format!(
+            "a link-local address needs its interface, such as [{ip}%eth0]:{}",
+            port.unwrap_or(25_565)
+        )),
+        host => Ok((host, port)),
+    }
+}
+
+/// Parses what follows the first colon. Protocols and games are followed by `://`.
+fn port_after(host: &str, text: &str) -> Result<u16, String> {
+    parse_port(text).map_err(|problem| match named(&host.to_ascii_lowercase()) {
+        Ok(_) if !text.is_empty() => {
+            format!("write {host}://{}", text.trim_start_matches('/'))
+        }
+        _ => problem,
+    })
 }
 
 fn parse_port(text: &str) -> Result<u16, String> {
@@ -386,6 +468,7 @@ fn parse_name(name: &str) -> Result<String, String> {
     let label = |label: &str| {
         !label.is_empty()
             && label.len() <= 63
+            && !label.starts_with('-')
             && label
                 .bytes()
                 .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
@@ -399,6 +482,9 @@ fn parse_name(name: &str) -> Result<String, String> {
                 format!(
                     "a number is no host; for a port write HOST:{port}, such as 127.0.0.1:{port}"
                 )
+            }
+            _ if bare.split('.').count() == 4 => {
+                "an address has four numbers from 0 to 255, such as 127.0.0.1".into()
             }
             _ => "a number is no host; write an address as four numbers, such as 127.0.0.1".into(),
         });

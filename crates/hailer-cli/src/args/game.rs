@@ -225,9 +225,9 @@ fn game_address(text: &str) -> Result<SocketAddr, String> {
     let with_port = ip
         .parse::<IpAddr>()
         .map(|ip| (ip, minecraft_status::PORT).into());
-    text.parse()
-        .or(with_port)
-        .map_err(|_| "expected ADDRESS or ADDRESS:PORT".into())
+    text.parse().or(with_port).map_err(|_| {
+        values::wrong_port(text).unwrap_or_else(|| "expected ADDRESS or ADDRESS:PORT".into())
+    })
 }
 
 fn world(text: &str) -> Result<WorldKind, String> {

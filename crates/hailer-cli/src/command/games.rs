@@ -1,7 +1,7 @@
 //! `hailer games`: the games table.
 
 use crate::args::Games;
-use crate::exit::Exit;
+use crate::exit::{Exit, print_error};
 use crate::print::table::{self, Fit};
 use hailer::catalog;
 use hailer::proto::games::{Game, QueryPort};
@@ -75,6 +75,12 @@ pub(crate) fn run(args: &Games) -> anyhow::Result<Exit> {
     } else {
         show(&mut out, &found, !words.is_empty() || args.all)?;
     }
+    if found.is_empty() {
+        print_error(match catalog::suggestion(&words) {
+            Some(close) => format!("no game matches {words}; did you mean {close}?"),
+            None => format!("no game matches {words}; `hailer games --all` lists all"),
+        });
+    }
     Ok(if found.is_empty() {
         Exit::Partial
     } else {
@@ -87,9 +93,6 @@ fn show(out: &mut impl Write, found: &[&Game], all: bool) -> anyhow::Result<()> 
     let (queried, others): (Vec<&Game>, Vec<&Game>) = found
         .iter()
         .partition(|game| catalog::obstacle(game).is_none());
-    if found.is_empty() {
-        writeln!(out, "No game matches; `hailer games --all` lists all.")?;
-    }
     if !queried.is_empty() {
         let header = [
             ("id", Fit::Whole),

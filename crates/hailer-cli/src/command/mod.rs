@@ -39,6 +39,7 @@ use hailer::proto::Game;
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
 use hailer::{ClientConfig, Target, catalog};
 use std::future::Future;
+use std::path::Path;
 use std::time::Duration;
 
 /// Runs a command.
@@ -151,6 +152,11 @@ impl QueryArgs {
 
     /// Parses a target, and applies `--protocol` and `--game`.
     fn target(&self, text: &str) -> anyhow::Result<Target> {
+        if let Some(file) = list_file(text) {
+            usage!(
+                "{file} is a file; query its lines with `hailer query - < {file}`, or with `hailer sweep --targets {file}`"
+            );
+        }
         let target: Target = match text.parse() {
             Ok(target) => target,
             Err(error) => usage!("{error}"),
@@ -171,9 +177,21 @@ impl QueryArgs {
     }
 }
 
+/// Returns the path of an existing file, if a word is one and not the name of a host.
+pub(crate) fn list_file(text: &str) -> Option<&str> {
+    let file = text.strip_prefix('@').unwrap_or(text);
+    let path = Path::new(file);
+    let ends = ["txt", "csv", "json", "ndjson", "toml", "list", "parquet"];
+    let end = path.extension();
+    let has_end = end.is_some_and(|end| ends.iter().any(|known| end == *known));
+    let is_path = has_end || file.contains('/') && !file.contains("://");
+    (is_path && path.is_file()).then_some(file)
+}
+
 /// Returns the game with an id or alias, or the problem and its fix.
 pub(crate) fn game_of(id: &str) -> Result<&'static Game, String> {
     catalog::game(&id.to_ascii_lowercase()).ok_or_else(|| match catalog::suggestion(id) {
+        Some(close) if close == id => format!("it is a protocol; write --protocol {id}"),
         Some(close) => format!("unknown game; did you mean {close}?"),
         None => "unknown game; `hailer games` lists them".into(),
     })

@@ -12,6 +12,7 @@ use super::{
     ObserveConfig, PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
 };
 use crate::population::Population;
+use crate::values::wrong_port;
 use hailer::catalog::closest;
 use hailer::proto::model::{Value, colored};
 use hailer::proto::{Discovery, Keys, Options, Protocol, Secret};
@@ -647,7 +648,10 @@ impl ServerInput {
         let mut listeners = Vec::new();
         for listen in &self.listen.0 {
             let text = listen.get_ref();
-            let fix = "expected ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT";
+            let address = text.split_once('=').map_or(&**text, |(_, address)| address);
+            let fix = wrong_port(address).unwrap_or_else(|| {
+                "expected ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT".into()
+            });
             let wrong = format!("listen {text:?}: {fix}");
             if let Some((id, address)) = text.split_once('=') {
                 let mut chosen = protocols.iter();

@@ -15,6 +15,7 @@ mod generate;
 mod harvest;
 #[cfg(feature = "game")]
 mod join;
+mod mistakes;
 #[cfg(feature = "monitor")]
 mod monitor;
 #[cfg(feature = "monitor")]

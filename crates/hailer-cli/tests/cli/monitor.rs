@@ -184,7 +184,8 @@ fn servers_are_added_listed_and_removed() {
         .fails_as_usage("--token-file /no/such/file: ");
     may(&["add", &other, "--name", "arena"]).fails_as_usage("another server has the name arena");
     may(&["add", &other, "--name", "a b"]).fails_as_usage("name: 1 to 64 letters");
-    may(&["add", "127.84.0.4"]).fails_as_usage("target: say the protocol");
+    may(&["add", "127.84.0.4"])
+        .fails_as_usage("target: name the game or the protocol, such as minecraft://127.84.0.4");
     may(&["add", "gopher://a", "--name", "a b"]).fails_as_usage("; target: ");
     may(&["add", &other, "--interval", "2days"]).fails_as_usage("interval_s: from 1 s");
     may(&["remove", "lobby"]).fails_as_usage("is defined in the configuration; change it there");

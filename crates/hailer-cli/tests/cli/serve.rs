@@ -236,7 +236,10 @@ fn flag_errors_are_one_line() {
             &["--listen", "nowhere"],
             "expected ADDRESS, ADDRESS:PORT or PROTOCOL=ADDRESS:PORT",
         ),
-        (&["--listen", "127.0.0.1:99999"], "expected ADDRESS"),
+        (
+            &["--listen", "127.0.0.1:99999"],
+            "the port 99999 must be a number from 1 to 65535",
+        ),
         (
             &["--listen", "gopher=127.0.0.1:1"],
             "unknown protocol \"gopher\"",

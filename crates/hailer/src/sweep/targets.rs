@@ -647,6 +647,10 @@ impl Entry {
             None if rest.matches(':').count() > 1 => (rest, ""),
             None => rest.split_at(rest.find(':').unwrap_or(rest.len())),
         };
+        if !scheme.is_empty() {
+            let named: Result<Target, TargetError> = format!("{scheme}host").parse();
+            named.map_err(|error| error.of(text))?;
+        }
         // Browsers add a slash at the end of an address.
         let range = match host.trim_end_matches('/') {
             host if host.contains(['/', '-']) => span(host).map_err(error)?,

@@ -18,6 +18,7 @@ use crate::command::{self, watch};
 use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::{count, line};
 use anyhow::bail;
+use hailer::catalog::closest;
 use hailer::{Client, ClientConfig, Target, registry};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, MonitorConfig, MonitorError};
@@ -40,6 +41,9 @@ use tracing::{info, warn};
 
 /// Maximum number of servers with their own gauges. More series would overload Prometheus.
 const MAX_SERVER_METRICS: usize = 10_000;
+
+/// Names of the actions, to correct them: other words are targets.
+const ACTIONS: &[&str] = &["add", "remove", "list", "test-alert", "export", "import"];
 
 /// Maximum number of concurrent protocol detections.
 const MAX_DETECTIONS: usize = 16;
@@ -149,18 +153,38 @@ fn read_aside(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
 
 /// Returns the configuration of the file, with the flags on top.
 fn checked_config(args: &Args) -> anyhow::Result<CheckedMonitorConfig> {
+    let is_config = |word: &&String| word.ends_with(".toml") || command::list_file(word).is_some();
     let mut config = match &args.config {
         Some(path) => config::read(path)?,
-        None => CheckedMonitorConfig {
-            servers: match from_targets(&args.target, args.game.as_deref()) {
-                Ok(servers) => servers,
-                Err(error) => match args.target.iter().find(|text| Path::new(text).is_file()) {
-                    Some(path) => usage!("{path} is a file: write --config {path}"),
-                    None => return Err(error),
-                },
-            },
-            ..CheckedMonitorConfig::default()
-        },
+        None => {
+            if let Some(path) = args.target.iter().find(is_config) {
+                let check = if args.check_config {
+                    " --check-config"
+                } else {
+                    ""
+                };
+                usage!(
+                    "name the configuration file with --config: `hailer monitor --config {path}{check}`"
+                );
+            }
+            if let Some(word) = args.target.first()
+                && !word.contains(['.', ':'])
+                && let Some(action) = closest(word, ACTIONS.iter().copied())
+            {
+                usage!(
+                    "unknown action {word}; did you mean `hailer monitor {action}`? A server of that name is written PROTOCOL://{word}"
+                );
+            }
+            if args.check_config {
+                usage!(
+                    "name the configuration file: `hailer monitor --config FILE --check-config`"
+                );
+            }
+            CheckedMonitorConfig {
+                servers: from_targets(&args.target, args.game.as_deref())?,
+                ..CheckedMonitorConfig::default()
+            }
+        }
     };
     config.listen = args.listen.unwrap_or(config.listen);
     config.interval = args.interval.unwrap_or(config.interval);
@@ -331,6 +355,11 @@ async fn monitor(
     )?;
     out.flush()?;
     activation::ready("watching");
+    if monitor.live().len() == 0 {
+        warn!(
+            "no servers yet: name targets or --config FILE, or run `hailer monitor add TARGET --monitor http://{address}`"
+        );
+    }
     info!("Ctrl-C stops");
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let mut stopped = pin!(super::service::stopped(args.r#for));

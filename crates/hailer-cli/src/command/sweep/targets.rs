@@ -237,8 +237,15 @@ fn is_master(path: &Path) -> bool {
 
 /// Returns the master servers among the lists of targets.
 fn masters(args: &Sweep) -> anyhow::Result<Vec<MasterUrl>> {
-    if let Some(text) = args.given.iter().find(|text| MasterUrl::is_master(text)) {
-        usage!("{text} is a list of targets: write --targets {text}");
+    let is_list = |text: &&String| {
+        MasterUrl::is_master(text)
+            || text.starts_with("http://")
+            || text.starts_with("https://")
+            || command::list_file(text).is_some()
+    };
+    if let Some(text) = args.given.iter().find(is_list) {
+        let list = command::list_file(text).unwrap_or(text);
+        usage!("{list} is a list of targets: write --targets {list}");
     }
     let mut masters = Vec::new();
     for text in args.targets.iter().filter_map(|path| path.to_str()) {
