@@ -21,3 +21,4 @@ pub mod servers;
 pub mod session;
 pub mod statuses;
 pub mod vector;
+pub mod week;

@@ -418,8 +418,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
-    use tokio::time::sleep;
+    use hailer_testkit::week::{WEEK, stretches};
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::time::{advance, sleep};
 
     const LIMITS: ConnectionLimits = ConnectionLimits {
         total: 4,
@@ -583,5 +586,133 @@ mod tests {
             received = client => assert!(received > 1, "{received}"),
         }
         limiter.closed().await;
+    }
+
+    /// Opens connections of networks for a week. A network opens one every `interval` and closes it
+    /// after `hold`. Returns the evicted connections of each network, and the open ones at the end.
+    fn week_of_table(
+        networks: &[(Duration, Duration)],
+        limits: &ConnectionLimits,
+    ) -> Vec<(usize, usize)> {
+        let mut table = ConnectionTable::new(limits);
+        // The network of each open connection. An event is an end, or the start of a connection.
+        let mut open: HashMap<u64, usize> = HashMap::new();
+        let mut ends: BTreeMap<(Duration, u64), ()> = BTreeMap::new();
+        let mut starts: Vec<(Duration, usize)> = Vec::new();
+        for (network, (interval, _)) in networks.iter().enumerate() {
+            let times = stretches(*interval, 3_000).into_iter().flatten();
+            starts.extend(times.map(|time| (time, network)));
+        }
+        starts.sort();
+        let mut evictions = vec![0; networks.len()];
+        for (now, network) in starts {
+            while let Some((&(end, id), ())) = ends.first_key_value()
+                && end <= now
+            {
+                ends.remove(&(end, id));
+                table.remove(id);
+                open.remove(&id);
+            }
+            let peer = IpAddr::from([192, 0, network as u8, 7]);
+            let (id, evicted) = table.insert(Some(peer));
+            if let Some(evicted) = evicted {
+                evictions[open.remove(&evicted).unwrap()] += 1;
+            }
+            open.insert(id, network);
+            ends.insert((now + networks[network].1, id), ());
+            assert_eq!(table.len(), open.len());
+            assert!(table.len() <= limits.total && table.networks.len() <= limits.total);
+        }
+        let open = |network| open.values().filter(|of| **of == network).count();
+        evictions
+            .into_iter()
+            .enumerate()
+            .map(|(network, evicted)| (evicted, open(network)))
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32,
+            rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn networks_below_their_limit_lose_no_connection_in_a_week(
+            networks in proptest::collection::vec((1u64..100_000, 1u32..=6), 1..8),
+            crowd_ms in 1u64..1_000,
+        ) {
+            let limits = ConnectionLimits { total: 64, per_network: 8, ..LIMITS };
+            // At most six connections of each at a time, and more than eight of the last one.
+            let mut networks: Vec<_> = networks
+                .into_iter()
+                .map(|(interval, open)| (Duration::from_millis(interval), Duration::from_millis(interval) * open))
+                .collect();
+            let crowd = Duration::from_millis(crowd_ms);
+            networks.push((crowd, crowd * 100));
+            let found = week_of_table(&networks, &limits);
+            let (crowd, others) = found.split_last().unwrap();
+            prop_assert!(others.iter().all(|(evicted, _)| *evicted == 0), "{:?}", found);
+            prop_assert_eq!(crowd.1, limits.per_network, "exactly its limit stays open");
+        }
+    }
+
+    /// Answers four bytes.
+    fn connect(limiter: &mut ConnectionLimiter, host: u8) -> DuplexStream {
+        let (stream, client) = duplex(64);
+        let mut stream = LimitedStream::new(stream, &limiter.limits);
+        let peer = SocketAddr::from(([192, 0, host, 7], 50_000));
+        limiter.insert(Some(peer), async move {
+            let mut bytes = [0; 4];
+            while stream.read_exact(&mut bytes).await.is_ok() {
+                let _ = stream.write_all(&bytes).await;
+            }
+        });
+        client
+    }
+
+    async fn is_answered(client: &mut DuplexStream) -> bool {
+        let mut bytes = [0; 4];
+        client.write_all(b"ping").await.is_ok()
+            && client.read_exact(&mut bytes).await.is_ok()
+            && bytes == *b"ping"
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_limits_are_the_same_through_a_week_with_suspends() {
+        let start = Instant::now();
+        let mut limiter = ConnectionLimiter::new(LIMITS);
+        for since in stretches(Duration::from_secs(97), 1_500)
+            .into_iter()
+            .flatten()
+        {
+            let behind = since.saturating_sub(start.elapsed());
+            advance(behind).await;
+            // A client that asks every two seconds until its lifetime of 30 s is over, and a silent
+            // one.
+            let mut client = connect(&mut limiter, 1);
+            let mut silent = connect(&mut limiter, 2);
+            let opened = Instant::now();
+            let mut replies = u32::from(is_answered(&mut client).await);
+            assert_eq!(silent.read(&mut [0]).await.unwrap(), 0);
+            assert_eq!(opened.elapsed().as_millis(), 1_000);
+            sleep(Duration::from_millis(900)).await;
+            while is_answered(&mut client).await {
+                replies += 1;
+                sleep(Duration::from_secs(2)).await;
+            }
+            assert_eq!(
+                (replies, opened.elapsed().as_secs()),
+                (16, 31),
+                "after {since:?}"
+            );
+            assert!(limiter.handles.len() <= LIMITS.total && limiter.tasks.len() <= LIMITS.total);
+        }
+        assert!(start.elapsed() >= WEEK - Duration::from_secs(97));
+        // A suspend closes the open connections.
+        let mut client = connect(&mut limiter, 1);
+        assert!(is_answered(&mut client).await);
+        advance(WEEK).await;
+        sleep(Duration::from_millis(1)).await;
+        assert!(!is_answered(&mut client).await);
+        assert!(is_answered(&mut connect(&mut limiter, 1)).await);
     }
 }

@@ -11,6 +11,7 @@
 //! | tracked sources and networks | 8,192 each, in tables of fixed size; least recently used entries are evicted |
 //! | networks in [`TopTalker`] lists | 20 |
 
+use super::bucket::SpentBucket;
 use crate::prefix::{network, network_address, source};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -214,29 +215,6 @@ impl TopTalker {
     }
 }
 
-/// A token bucket: thousandths of units spent and not yet refilled, and when that was true, in
-/// milliseconds.
-#[derive(Clone, Copy, Default)]
-struct SpentBucket {
-    spent: u64,
-    at: u64,
-}
-
-impl SpentBucket {
-    /// Refills for the time since the last call. Returns whether `amount` more units fit.
-    fn has_room(&mut self, amount: usize, rate: u32, burst_seconds: u64, now: u64) -> bool {
-        let rate = u64::from(rate);
-        let refilled = now.saturating_sub(self.at).saturating_mul(rate);
-        self.spent = self.spent.saturating_sub(refilled);
-        self.at = self.at.max(now);
-        self.spent + amount as u64 * 1_000 <= rate * burst_seconds * 1_000
-    }
-
-    fn take(&mut self, amount: usize) {
-        self.spent += amount as u64 * 1_000;
-    }
-}
-
 impl RateLimiter {
     /// Returns a limiter with full budgets. `seed` is random: it keeps outsiders from choosing
     /// which sources share a row of the tables.
@@ -301,7 +279,9 @@ impl RateLimiter {
         let budget = self.budget;
         let network = entry(&mut self.networks, network(to), self.factor);
         // Eviction needs the time of the last use.
-        network.unverified.at = network.unverified.at.max(now);
+        network
+            .unverified
+            .refill(budget.unverified_per_network, now);
         if RECORDS_REQUEST {
             network.flow.record_request(request_bytes);
         }
@@ -397,15 +377,17 @@ impl RateLimiter {
             row[at] = NetworkSpending::new(prefix);
         }
         row[at].flow.record_request(request_bytes);
-        row[at].unverified.at = row[at].unverified.at.max(now);
+        row[at]
+            .unverified
+            .refill(self.budget.unverified_per_network, now);
     }
 
     /// Returns the remaining budget for unverified sources.
     pub fn remaining(&self, since: Duration) -> RemainingBudget {
-        let rate = u64::from(self.budget.unverified_total);
-        let now = since.as_millis() as u64;
-        let refilled = now.saturating_sub(self.total.at).saturating_mul(rate);
-        let spent = self.total.spent.saturating_sub(refilled).div_ceil(1_000);
+        let rate = self.budget.unverified_total;
+        let spent = self.total.spent_at(rate, since.as_millis() as u64);
+        let rate = u64::from(rate);
+        let spent = spent.div_ceil(1_000);
         let networks = self.networks.iter().flatten();
         RemainingBudget {
             bytes: rate.saturating_sub(spent),
@@ -413,6 +395,12 @@ impl RateLimiter {
             tracked_networks: networks.filter(|network| network.prefix != 0).count() as u64,
             max_networks: (TABLE_ROWS * ROW_ENTRIES) as u64,
         }
+    }
+
+    /// Returns the capacity of the tables, in entries.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> usize {
+        (self.sources.len() + self.networks.len()) * ROW_ENTRIES
     }
 
     /// Replaces `top` with the networks that sent the most requests since the last call, in
@@ -465,7 +453,9 @@ impl TableEntry for Source {
 
     fn used_at(&self) -> u64 {
         // Packets are checked before bytes, so their buckets have the time of the last use.
-        self.packets.at.max(self.verified_packets.at)
+        self.packets
+            .refilled_at()
+            .max(self.verified_packets.refilled_at())
     }
 
     fn new(prefix: u128) -> Self {
@@ -482,7 +472,7 @@ impl TableEntry for NetworkSpending {
     }
 
     fn used_at(&self) -> u64 {
-        self.unverified.at
+        self.unverified.refilled_at()
     }
 
     fn new(prefix: u128) -> Self {

@@ -32,6 +32,7 @@
 //! Datagrams are read up to 2,048 bytes. Replies to them are limited by a [`Budget`], and
 //! connections by [`ConnectionLimits`](crate::listen::ConnectionLimits).
 
+mod bucket;
 mod budget;
 #[cfg(unix)]
 mod engine;
@@ -41,6 +42,8 @@ mod reason;
 mod relay;
 #[cfg(unix)]
 mod stream;
+#[cfg(test)]
+mod week;
 
 pub use budget::{
     Budget, FREE_RATIO, HEADER_BYTES, RateLimiter, RemainingBudget, TopTalker, is_free,

@@ -20,7 +20,7 @@ const BURST_SECONDS: f64 = 0.01;
 /// Number of buckets for networks. Networks that share one are queried more slowly, never faster.
 const PLACES: usize = 1 << 16;
 /// Largest burst to one network, in datagrams.
-const PREFIX_BURST: f64 = 8.0;
+const PREFIX_BURST: u64 = 8;
 
 /// Both rate limits. Clones share them, so that the threads of a sweep together keep them.
 #[derive(Clone, Debug)]
@@ -106,15 +106,17 @@ pub struct Throttle {
 impl Throttle {
     /// Creates a throttle with full buckets.
     pub fn new(pace: &RateLimits) -> Self {
-        let bits_burst = (pace.bits_per_second * BURST_SECONDS).max(BURST * 8.0 * 64.0);
+        let rate = pace.packets_per_second;
+        let burst = (rate * BURST_SECONDS).max(BURST.min(rate)).max(1.0);
+        let mut packets = PrefixBucket::new(rate, burst);
+        // With room for a single datagram, a probe that starts late would lose the refill since
+        // then.
+        packets.burst = burst.max(2.0);
+        let bits = pace.bits_per_second;
+        let bits_burst = (bits * BURST_SECONDS).max(BURST * 8.0 * 64.0);
         Self {
-            packets: PrefixBucket::new(
-                pace.packets_per_second,
-                (pace.packets_per_second * BURST_SECONDS)
-                    .max(BURST.min(pace.packets_per_second))
-                    .max(1.0),
-            ),
-            bits: PrefixBucket::new(pace.bits_per_second, bits_burst),
+            packets,
+            bits: PrefixBucket::new(bits, bits_burst),
         }
     }
 
@@ -174,14 +176,15 @@ impl PrefixBucket {
 }
 
 /// Rate limit for each network. First datagrams are booked ahead. Other datagrams to a busy network
-/// are sent immediately and counted as extra; the next booked probe takes the place of one and books again.
+/// are sent immediately and counted as extra; the next booked probe takes the place of one and books
+/// again. Time without bookings pays for extra datagrams too.
 #[derive(Debug)]
 pub struct PrefixLimiter {
-    /// Time when each bucket is free of bookings, in microseconds.
+    /// Time when each bucket is free of bookings, in nanoseconds.
     busy_until: Box<[u64]>,
     extra: Box<[u16]>,
-    /// Time for each datagram, in microseconds. Zero: no limit.
-    each: f64,
+    /// Time for each datagram, in nanoseconds. Zero: no limit.
+    each: u64,
     seed: u64,
 }
 
@@ -190,12 +193,8 @@ impl PrefixLimiter {
     /// share a bucket.
     pub fn new(per_prefix: f64, seed: u64) -> Self {
         // Rates below one datagram in 11 days count as that rate.
-        let each = if per_prefix == f64::INFINITY {
-            0.0
-        } else {
-            1e6 / per_prefix.max(1e-6)
-        };
-        let places = if each > 0.0 { PLACES } else { 0 };
+        let each = (1e9 / per_prefix.max(1e-6)).ceil() as u64;
+        let places = if each > 0 { PLACES } else { 0 };
         Self {
             busy_until: vec![0; places].into(),
             extra: vec![0; places].into(),
@@ -207,44 +206,58 @@ impl PrefixLimiter {
     /// Books one datagram to the network of an address. Returns the earliest time to send it,
     /// not before `now`.
     pub fn book(&mut self, to: IpAddr, now: Duration) -> Duration {
-        if self.busy_until.is_empty() {
+        if self.each == 0 {
             return now;
         }
-        let micros = now.as_micros() as u64;
-        let place = &mut self.busy_until[place(to, self.seed)];
-        *place = (*place).max(micros).saturating_add(self.each as u64);
-        let burst = (self.each * PREFIX_BURST) as u64;
-        Duration::from_micros(place.saturating_sub(burst).max(micros))
+        self.book_place(place(to, self.seed), now)
+    }
+
+    fn book_place(&mut self, place: usize, now: Duration) -> Duration {
+        let nanos = nanos(now);
+        let busy_until = &mut self.busy_until[place];
+        if let Some(idle) = nanos.checked_sub(*busy_until) {
+            let paid = u16::try_from(idle / self.each).unwrap_or(u16::MAX);
+            self.extra[place] = self.extra[place].saturating_sub(paid);
+            *busy_until = nanos;
+        }
+        *busy_until = busy_until.saturating_add(self.each);
+        Duration::from_nanos(busy_until.saturating_sub(self.burst()).max(nanos))
+    }
+
+    /// Returns the time that a burst takes up, in nanoseconds.
+    fn burst(&self) -> u64 {
+        self.each.saturating_mul(PREFIX_BURST)
     }
 
     /// Called when a booked time has come. If an extra datagram was sent to the network, this
     /// booking counts for it: books again and returns the next booked time.
     pub fn turn(&mut self, to: IpAddr, now: Duration) -> Option<Duration> {
-        let extra = self.extra.get_mut(if self.each > 0.0 {
-            place(to, self.seed)
-        } else {
-            0
-        })?;
-        if *extra == 0 {
+        if self.each == 0 {
             return None;
         }
-        *extra -= 1;
-        Some(self.book(to, now))
+        let place = place(to, self.seed);
+        let extra = self.extra[place].checked_sub(1)?;
+        self.extra[place] = extra;
+        Some(self.book_place(place, now))
     }
 
     /// Records that a datagram was sent without a booking.
     pub fn owe(&mut self, to: IpAddr, now: Duration) {
-        if self.busy_until.is_empty() {
+        if self.each == 0 {
             return;
         }
         let place = place(to, self.seed);
-        let burst = Duration::from_micros((self.each * PREFIX_BURST) as u64);
-        if Duration::from_micros(self.busy_until[place]) > now + burst {
+        if self.busy_until[place] > nanos(now).saturating_add(self.burst()) {
             self.extra[place] = self.extra[place].saturating_add(1);
         } else {
-            self.book(to, now);
+            self.book_place(place, now);
         }
     }
+}
+
+/// Returns a time in nanoseconds, which is enough for 584 years.
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Returns the bucket of the network of an address: IPv4 /24, IPv6 /48.
@@ -259,7 +272,9 @@ fn place(ip: IpAddr, seed: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hailer_testkit::week::{WEEK, assert_limit, stretches};
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     fn ip(bits: u32) -> IpAddr {
         IpAddr::V4(bits.into())
@@ -309,8 +324,128 @@ mod tests {
             for (i, first) in times.iter().enumerate() {
                 for (j, last) in times.iter().enumerate().skip(i) {
                     let count = (j - i + 1) as f64;
-                    prop_assert!(count <= (last - first) * per_prefix + PREFIX_BURST + 1.0 + 1e-3 * count);
+                    prop_assert!(count <= (last - first) * per_prefix + PREFIX_BURST as f64 + 1.0 + 1e-3 * count);
                 }
+            }
+        }
+    }
+
+    /// Sends first datagrams at a steady rate through a week. Returns for each stretch how many
+    /// were wanted and how many were sent, and its length.
+    fn week(limits: &RateLimits, length: usize, interval: Duration) -> Vec<(u32, u32, Duration)> {
+        let mut throttle = Throttle::new(limits);
+        let stretch = |times: Vec<Duration>| {
+            let mut sent = 0;
+            for &now in &times {
+                if throttle.is_ready(now) {
+                    throttle.spend(ip(1), length);
+                    sent += 1;
+                }
+            }
+            (times.len() as u32, sent, interval * times.len() as u32)
+        };
+        stretches(interval, 10_000)
+            .into_iter()
+            .map(stretch)
+            .collect()
+    }
+
+    /// Limits in datagrams or bits per second, the length of a datagram, and the resulting limit in
+    /// datagrams per second.
+    fn any_limits() -> impl Strategy<Value = (RateLimits, usize, f64)> {
+        let rate = (-10.0..20.0f64).prop_map(|power| 2f64.powf(power));
+        (rate, 20usize..1_000, any::<bool>()).prop_map(|(rate, length, is_in_bits)| {
+            let bits = ((IPV4_HEADERS + length) * 8) as f64;
+            let mut limits = RateLimits {
+                packets_per_second: f64::INFINITY,
+                bits_per_second: f64::INFINITY,
+                ..RateLimits::default()
+            };
+            if is_in_bits {
+                limits.bits_per_second = rate * bits;
+            } else {
+                limits.packets_per_second = rate;
+            }
+            (limits, length, rate)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48,
+            rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_sweep_below_the_rate_never_waits_in_a_week((limits, length, rate) in any_limits(), share in 0.01..0.99f64) {
+            let interval = Duration::from_secs_f64(1.0 / rate / share);
+            for (wanted, sent, _) in week(&limits, length, interval) {
+                prop_assert_eq!(wanted, sent);
+            }
+        }
+
+        #[test]
+        fn a_sweep_above_the_rate_gets_the_rate_for_a_week((limits, length, rate) in any_limits(), share in 1.05..20.0f64) {
+            let interval = Duration::from_secs_f64(1.0 / rate / share);
+            let throttle = Throttle::new(&limits);
+            // The bits may be overdrawn by one datagram.
+            let bits = ((IPV4_HEADERS + length) * 8) as f64;
+            let burst = throttle.packets.burst.min(throttle.bits.burst / bits + 1.0);
+            for (_, sent, time) in week(&limits, length, interval) {
+                assert_limit(sent.into(), rate, burst, time);
+            }
+        }
+
+        #[test]
+        fn probes_of_a_network_below_its_rate_never_wait_in_a_week(
+            per_prefix in (-6.0..20.0f64).prop_map(|power| 2f64.powf(power)),
+            share in 0.01..0.99f64,
+            owed in 0u32..4,
+        ) {
+            // A probe takes one booked datagram, and some that cannot wait.
+            let interval = Duration::from_secs_f64(f64::from(owed + 1) / per_prefix / share);
+            let mut prefixes = PrefixLimiter::new(per_prefix, 1);
+            for now in stretches(interval, 10_000).into_iter().flatten() {
+                let at = prefixes.book(ip(1), now);
+                prop_assert_eq!((at, prefixes.turn(ip(1), at)), (now, None), "every {:?}", interval);
+                (0..owed).for_each(|_| prefixes.owe(ip(1), now));
+            }
+        }
+
+        #[test]
+        fn probes_of_a_network_above_its_rate_get_the_rate_for_a_week(
+            per_prefix in (-6.0..20.0f64).prop_map(|power| 2f64.powf(power)),
+            waiting in 1usize..40,
+            owed in 0u32..4,
+            starts in proptest::collection::vec(0..WEEK.as_secs(), 1..4),
+        ) {
+            let mut prefixes = PrefixLimiter::new(per_prefix, 1);
+            let mut now = Duration::ZERO;
+            let mut starts: Vec<_> = starts.into_iter().map(Duration::from_secs).collect();
+            starts.sort();
+            for start in starts {
+                now = now.max(start);
+                let began = now;
+                let mut sent = 0;
+                let mut booked: Vec<Duration> = (0..waiting).map(|_| prefixes.book(ip(1), now)).collect();
+                while sent < 4_000 {
+                    let (first, at) = booked.iter().copied().enumerate().min_by_key(|(_, at)| *at).unwrap();
+                    now = now.max(at);
+                    booked[first] = match prefixes.turn(ip(1), now) {
+                        Some(later) => later,
+                        None => {
+                            sent += 1 + owed;
+                            (0..owed).for_each(|_| prefixes.owe(ip(1), now));
+                            prefixes.book(ip(1), now)
+                        }
+                    };
+                }
+                // Datagrams that cannot wait are paid for by the bookings that follow them.
+                let burst = f64::from(owed) * waiting as f64 + PREFIX_BURST as f64 + 1.0;
+                assert_limit(sent.into(), per_prefix, burst, now - began);
+                // Time without bookings pays for the rest.
+                now += Duration::from_secs_f64((burst + f64::from(owed) * 4.0 + waiting as f64) / per_prefix);
+                prop_assert_eq!(prefixes.book(ip(1), now), now);
+                prop_assert_eq!(prefixes.turn(ip(1), now), None);
+                now += Duration::from_secs_f64((PREFIX_BURST + 1) as f64 / per_prefix);
             }
         }
     }
