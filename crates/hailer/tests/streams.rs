@@ -619,3 +619,48 @@ fn a_pause_completes_requests_without_an_end() {
     }
     assert_eq!(rest(&mut stream), "here\n");
 }
+
+/// Every listener is answered, whichever one is queried and however many wait.
+#[test]
+fn any_number_of_listeners_is_answered() {
+    for count in [1, 64, 65, 300, 2_000] {
+        if 2 * count + 300 > hailer::sweep::max_connections() {
+            eprintln!("skipped: {count} listeners need more open files than the system allows");
+            continue;
+        }
+        let board = Board::new(&[&A_LINES], &status("here")).unwrap();
+        let listeners = vec![listener(ANY, &board); count];
+        let pool = ResponderPool::start(listeners, &config(limits())).unwrap();
+        let addresses = pool.addresses();
+        let query = |address: SocketAddr, how: &str| {
+            let reply = converse(address, b"astatus\nbye\n");
+            assert_eq!(reply, "here\n", "one of {count} listeners, {how}");
+        };
+        (0..5).for_each(|_| query(addresses[count / 2], "alone"));
+        for address in &addresses {
+            query(*address, "in turn");
+        }
+        // A linear congruential generator.
+        let mut random = 1usize;
+        for _ in 0..count {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            query(addresses[(random >> 33) % count], "in random order");
+        }
+        // Many clients that wait at the same time.
+        let mut clients: Vec<_> = addresses
+            .iter()
+            .step_by(count.div_ceil(200))
+            .map(|address| connect(*address))
+            .collect();
+        for client in &mut clients {
+            client.write_all(b"astatus\nbye\n").unwrap();
+        }
+        for client in &mut clients {
+            assert_eq!(rest(client), "here\n", "{count} listeners at the same time");
+        }
+        let answered: u64 = pool.stop().iter().map(|of| of.counts.answered).sum();
+        assert_eq!(answered as usize, 5 + 2 * count + clients.len());
+    }
+}

@@ -803,8 +803,14 @@ impl WorkerListener {
     ) {
         if let Some(relay) = &mut self.relay {
             let since = clock.since();
-            let now = (clock.started + since, since);
-            relay.receive(session, now, limiter, &mut self.counts, &mut self.outbox);
+            let now = clock.moment(since).now;
+            relay.receive(
+                session,
+                (now, since),
+                limiter,
+                &mut self.counts,
+                &mut self.outbox,
+            );
             send(
                 &self.bound.sockets[index],
                 &mut self.outbox,

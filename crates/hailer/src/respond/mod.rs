@@ -520,7 +520,8 @@ fn judge<'p>(
 /// expired tokens stay expired; if it jumps ahead, tokens still expire.
 #[derive(Clone, Copy)]
 struct EpochClock {
-    started: Instant,
+    /// Tests can stop this clock.
+    started: tokio::time::Instant,
     started_at: u64,
 }
 
@@ -528,7 +529,7 @@ impl EpochClock {
     fn start() -> Self {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
-            started: Instant::now(),
+            started: tokio::time::Instant::now(),
             started_at: since_1970.map_or(0, |since| since.as_secs()),
         }
     }
@@ -541,7 +542,7 @@ impl EpochClock {
         Moment {
             epoch: Epoch::at(self.started_at + since.as_secs()),
             since,
-            now: self.started + since,
+            now: self.started.into_std() + since,
         }
     }
 }

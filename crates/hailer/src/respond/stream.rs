@@ -21,7 +21,7 @@
 //! | pause after which a request is complete, if its protocol has such requests | 100 ms |
 //! | pause before the server sends first, if several protocols share the port | 100 ms |
 //! | wait for the end of the client after the last reply | 1 s |
-//! | connections that wait for the thread | those of the system, and 64 |
+//! | connections that wait for the thread | those of the system |
 //! | end of the pool: time for open connections | 500 ms |
 
 use super::{Board, Budget, Counts, EpochClock, Published, RateLimiter, reason};
@@ -37,7 +37,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle as Task;
 use tokio::time::timeout;
 
@@ -56,8 +56,6 @@ const END_PAUSE: Duration = Duration::from_millis(PAUSE_MS);
 const LINGER: Duration = Duration::from_secs(1);
 /// Requested number of connections that wait to be accepted.
 const BACKLOG: i32 = 4_096;
-/// Accepted connections that wait for the thread.
-const MAX_WAITING: usize = 64;
 /// Connections taken from the queue of a socket that is closed.
 const MAX_DRAINED: usize = 1_024;
 /// Delay after the system refused to accept a connection.
@@ -196,17 +194,10 @@ impl Drop for StreamThread {
     }
 }
 
-/// Accepted connection.
-struct Accepted {
-    stream: TcpStream,
-    peer: SocketAddr,
-    state: Arc<SocketState>,
-}
-
 /// A socket and the task that accepts its connections.
 struct OpenSocket {
     socket: Arc<StreamSocket>,
-    task: Option<Task<()>>,
+    task: Task<()>,
 }
 
 /// State of the thread.
@@ -254,14 +245,18 @@ impl ReplyLimiter {
 }
 
 impl StreamServer {
-    fn insert(&mut self, accepted: Accepted) {
-        let Accepted {
-            stream,
-            peer,
-            state,
-        } = accepted;
+    fn insert(&mut self, stream: TcpStream, peer: SocketAddr, state: Arc<SocketState>) {
         // Replies are written whole, so do not wait for more data.
         let _ = stream.set_nodelay(true);
+        self.run(stream, peer, state);
+    }
+
+    fn run(
+        &mut self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        peer: SocketAddr,
+        state: Arc<SocketState>,
+    ) {
         let stream = LimitedStream::new(stream, &self.limits);
         let visit = CountedConnection::start(state);
         let lifetime = self.limits.lifetime.unwrap_or(Duration::MAX);
@@ -280,7 +275,7 @@ impl StreamServer {
     }
 
     /// Runs the connections that wait at a socket.
-    fn drain(&mut self, socket: &Arc<StreamSocket>) {
+    fn drain(&mut self, socket: &StreamSocket) {
         let accept = || socket.listener.accept().ok();
         for (stream, peer) in std::iter::from_fn(accept).take(MAX_DRAINED) {
             let convert = |stream: StdStream| {
@@ -288,77 +283,62 @@ impl StreamServer {
                 TcpStream::from_std(stream)
             };
             if let Ok(stream) = convert(stream) {
-                let state = socket.state.clone();
-                self.insert(Accepted {
-                    stream,
-                    peer,
-                    state,
-                });
+                self.insert(stream, peer, socket.state.clone());
             }
         }
     }
+}
+
+/// State of the thread, shared by the tasks that accept connections.
+type SharedServer = Arc<Mutex<StreamServer>>;
+
+fn lock(server: &SharedServer) -> MutexGuard<'_, StreamServer> {
+    // A panicked writer leaves complete data.
+    server.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs until the sender of the updates is dropped.
 async fn run(mut updates: watch::Receiver<Work>) {
     let Work { limits, budget, .. } = *updates.borrow();
-    let (sender, mut waiting) = mpsc::channel(MAX_WAITING);
-    let mut server = StreamServer {
+    let server = Arc::new(Mutex::new(StreamServer {
         limiter: ConnectionLimiter::new(limits),
         limits,
         replies: ReplyLimiter::new(budget),
-    };
+    }));
     let mut open: Vec<OpenSocket> = Vec::new();
     updates.mark_changed();
-    loop {
-        tokio::select! {
-            changed = updates.changed() => {
-                if changed.is_err() {
-                    break;
-                }
-                let work = updates.borrow_and_update().clone();
-                server.set_limits(work.limits);
-                server.replies.set_budget(work.budget);
-                apply(work.sockets, &mut open, &mut server, &sender);
-            }
-            Some(accepted) = waiting.recv() => server.insert(accepted),
-        }
+    while updates.changed().await.is_ok() {
+        let work = updates.borrow_and_update().clone();
+        lock(&server).set_limits(work.limits);
+        lock(&server).replies.set_budget(work.budget);
+        apply(work.sockets, &mut open, &server);
     }
-    apply(Vec::new(), &mut open, &mut server, &sender);
-    while let Ok(accepted) = waiting.try_recv() {
-        server.insert(accepted);
-    }
+    apply(Vec::new(), &mut open, &server);
+    let mut limiter = std::mem::replace(&mut lock(&server).limiter, ConnectionLimiter::new(limits));
     // Connections that are still open then are closed with the runtime.
-    let _ = timeout(STOP_GRACE, server.limiter.closed()).await;
+    let _ = timeout(STOP_GRACE, limiter.closed()).await;
 }
 
 /// Accepts on these sockets and on no others. Connections that wait at the others are answered.
-fn apply(
-    sockets: Vec<Arc<StreamSocket>>,
-    open: &mut Vec<OpenSocket>,
-    server: &mut StreamServer,
-    sender: &mpsc::Sender<Accepted>,
-) {
+fn apply(sockets: Vec<Arc<StreamSocket>>, open: &mut Vec<OpenSocket>, server: &SharedServer) {
     let mut old = std::mem::take(open);
     for socket in sockets {
         let same = old.iter().position(|old| Arc::ptr_eq(&old.socket, &socket));
         let same = same.map(|same| old.swap_remove(same));
         open.push(same.unwrap_or_else(|| {
-            let task = tokio::spawn(accept(socket.clone(), sender.clone()));
-            OpenSocket {
-                socket,
-                task: Some(task),
-            }
+            let task = tokio::spawn(accept(socket.clone(), server.clone()));
+            OpenSocket { socket, task }
         }));
     }
     for OpenSocket { socket, task } in old {
-        task.inspect(Task::abort);
-        server.drain(&socket);
+        task.abort();
+        lock(server).drain(&socket);
     }
 }
 
-/// Accepts connections until it is aborted.
-async fn accept(socket: Arc<StreamSocket>, sender: mpsc::Sender<Accepted>) {
+/// Accepts connections until it is aborted. While it waits, it holds nothing that other sockets
+/// need. An accepted connection runs before the next wait, so an aborted task loses none.
+async fn accept(socket: Arc<StreamSocket>, server: SharedServer) {
     let listener = loop {
         match socket.listener.try_clone().and_then(TcpListener::from_std) {
             Ok(listener) => break listener,
@@ -367,16 +347,12 @@ async fn accept(socket: Arc<StreamSocket>, sender: mpsc::Sender<Accepted>) {
         }
     };
     loop {
-        // Reserve first: an aborted task then loses no connection.
-        let Ok(place) = sender.reserve().await else {
-            return;
-        };
         match listener.accept().await {
-            Ok((stream, peer)) => place.send(Accepted {
-                stream,
-                peer,
-                state: socket.state.clone(),
-            }),
+            Ok((stream, peer)) => {
+                lock(&server).insert(stream, peer, socket.state.clone());
+                // The connections have their turn before more of them are accepted.
+                tokio::task::yield_now().await;
+            }
             // An error of one connection, or too many open files: temporary.
             Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
         }
@@ -416,8 +392,8 @@ impl Drop for CountedConnection {
 }
 
 /// Runs one connection.
-async fn converse(
-    mut stream: LimitedStream<TcpStream>,
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: LimitedStream<S>,
     peer: SocketAddr,
     mut visit: CountedConnection,
     lifetime: Duration,
@@ -697,6 +673,74 @@ impl StreamSession {
             ConnectionStep::Bad(_) => NextAction::Drop(reason::MALFORMED.name),
             // Bytes that were consumed or answered cannot be passed on.
             ConnectionStep::Pass => NextAction::Drop(reason::NO_QUERY.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hailer_proto::Status;
+    use hailer_proto::minecraft_status::MinecraftStatus;
+    use hailer_testkit::week::{WEEK, assert_limit, stretches};
+    use tokio::io::duplex;
+    use tokio::time::{Instant, advance};
+
+    /// Sends one request every `interval` through a week. Returns the number of replies of each
+    /// stretch, with its requests and its length.
+    async fn week(budget: Budget, interval: Duration) -> Vec<(usize, usize, Duration)> {
+        let start = Instant::now();
+        let board = Board::new(&[&MinecraftStatus], &Status::default()).unwrap();
+        let state = Arc::new(SocketState {
+            board: ArcSwap::from_pointee(board),
+            counts: Mutex::default(),
+        });
+        let limits = ConnectionLimits::default();
+        let mut server = StreamServer {
+            limiter: ConnectionLimiter::new(limits),
+            limits,
+            replies: ReplyLimiter::new(budget),
+        };
+        let peer = "192.0.2.7:50000".parse().unwrap();
+        let mut results = Vec::new();
+        for times in stretches(interval, 6_000) {
+            let mut replies = 0;
+            for since in &times {
+                advance(since.saturating_sub(start.elapsed())).await;
+                let (stream, mut client) = duplex(4 << 10);
+                server.run(stream, peer, state.clone());
+                client.write_all(b"\xFE\x01").await.unwrap();
+                let mut reply = Vec::new();
+                client.read_to_end(&mut reply).await.unwrap();
+                replies += usize::from(reply.starts_with(b"\xFF"));
+            }
+            results.push((replies, times.len(), interval * times.len() as u32));
+        }
+        assert!(start.elapsed() + interval >= WEEK);
+        // The server waits for the end of the client.
+        tokio::time::sleep(LINGER).await;
+        let counts = state.counts();
+        let requests: usize = results.iter().map(|(_, requests, _)| requests).sum();
+        assert_eq!(counts.connections, requests as u64);
+        assert_eq!(counts.open_connections, 0);
+        results
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connections_get_their_replies_at_every_point_of_a_week() {
+        let budget = Budget {
+            verified_packets: 2,
+            ..Budget::default()
+        };
+        for interval_ms in [510, 7_000, 600_000] {
+            for (replies, requests, _) in week(budget, Duration::from_millis(interval_ms)).await {
+                assert_eq!(replies, requests);
+            }
+        }
+        for interval_ms in [150, 450] {
+            for (replies, _, time) in week(budget, Duration::from_millis(interval_ms)).await {
+                assert_limit(replies as f64, 2.0, 8.0, time);
+            }
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Limit of open files. Each relay session and each connection uses one, and they must not use up
-//! the files of the rest.
+//! Limit of open files. Each listener, relay session and connection uses one, and they must not use
+//! up the files of the rest.
 
 use super::addresses;
 use crate::config::{ListenConfig, ServerConfig};
 use hailer::respond::PoolConfig;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Number of files for other purposes: listeners, sources, control connections and libraries.
+/// Number of files for other purposes: sources, control connections and libraries.
 const OTHER_FILES: u64 = 256;
 
-/// Raises the limit of open files to the need of all relay sessions and connections. Returns a note
-/// if the system refuses.
+/// Raises the limit of open files to the need of all listeners, relay sessions and connections.
+/// Returns a note if the system refuses.
 pub(super) fn raise_limit(servers: &[ServerConfig], config: &PoolConfig) -> Option<String> {
     let relays = addresses(servers)
         .filter(|(server, _)| server.relay.is_some())
@@ -20,18 +20,15 @@ pub(super) fn raise_limit(servers: &[ServerConfig], config: &PoolConfig) -> Opti
         protocols.any(|(protocol, _)| protocol.info().transport.is_connected())
     };
     let streams = addresses(servers).filter(is_stream).count();
-    if relays == 0 && streams == 0 {
-        return None;
-    }
     let threads = config.threads();
     let sessions = config.relay_sessions;
     let connections = match streams {
         0 => 0,
         _ => config.connections.total,
     };
-    let needed = (relays * threads * sessions + connections + streams) as u64
-        + (addresses(servers).count() * threads) as u64
-        + OTHER_FILES;
+    // A socket for connections has a second file, which waits for them.
+    let listeners = 2 * streams + addresses(servers).count() * threads;
+    let needed = (relays * threads * sessions + connections + listeners) as u64 + OTHER_FILES;
     let limit = getrlimit(Resource::Nofile);
     let may = |most: Option<u64>| most.unwrap_or(u64::MAX);
     if may(limit.current) >= needed {
@@ -49,7 +46,7 @@ pub(super) fn raise_limit(servers: &[ServerConfig], config: &PoolConfig) -> Opti
     let got = may(getrlimit(Resource::Nofile).current);
     (got < needed).then(|| {
         format!(
-            "{relays} × {threads} × {sessions} sessions of relays and {connections} connections need {needed} open files, and the system \
+            "{relays} × {threads} × {sessions} sessions of relays, {connections} connections and {listeners} sockets of listeners need {needed} open files, and the system \
              allows {got}; raise LimitNOFILE=, or lower relay.sessions or connections.total in [engine]"
         )
     })
