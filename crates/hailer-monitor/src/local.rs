@@ -2,7 +2,7 @@
 
 use crate::alert::Alerts;
 use crate::error::MonitorError;
-use crate::health::State;
+use crate::health::Health;
 use crate::history::{Batch, History, HistoryWriter, PlayerSession, WriterHealth, WriterLimits};
 use crate::monitor_health::HistoryHealth;
 use crate::node::{LeaderAlerts, Node, NodeHealth, NodeStart};
@@ -144,15 +144,24 @@ impl Node for Local {
     }
 }
 
+/// How far back events of flapping are read at the start, in milliseconds.
+const FLAPPING_RESUME_MS: Millis = 24 * 3_600_000;
+
 /// Polls the servers of the history, each in the state that the history has last stored.
 async fn resume_servers(
     history: &History,
     state: &StateTable,
     poller: &Poller,
 ) -> Result<(), MonitorError> {
-    let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
+    let mut states: HashMap<ServerId, Health> = HashMap::new();
     for (id, state, since) in history.last_states().await? {
-        states.insert(id, (state, since));
+        states.insert(id, Health::known(state, since));
+    }
+    let now = unix_millis();
+    for id in history.flapping_servers(now - FLAPPING_RESUME_MS).await? {
+        states
+            .entry(id)
+            .and_modify(|known| *known = known.flapping(now));
     }
     let servers = history.servers().await?.into_iter().map(|server| {
         let known = states.get(&server.id).copied();
@@ -225,7 +234,6 @@ fn close_removed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::health::Health;
     use crate::poll::ServerState;
     use crate::sample::Sample;
     use crate::sessions::Privacy;

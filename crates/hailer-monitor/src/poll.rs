@@ -22,7 +22,7 @@ use self::listed::ListedPolicies;
 use self::plan::{GamePlan, PlannedProbe};
 
 use crate::clock::WallClock;
-use crate::health::{Health, HealthRules, State};
+use crate::health::{Health, HealthRules};
 use crate::sample::{Event, EventKind, Millis, Sample, ValueChange};
 use crate::schedule::{DueSample, Schedule};
 use crate::server::{Origin, Server, ServerId};
@@ -146,8 +146,9 @@ pub struct PollResult {
     pub error: Option<Arc<(String, String)>>,
     /// The status of this reply with its players; `None` without a reply.
     pub status: Option<Arc<LastStatus>>,
-    /// Changes since the previous poll.
-    pub events: Vec<EventKind>,
+    /// Changes since the previous poll. An outage begins with the first missed reply, so its event can
+    /// be older than the sample.
+    pub events: Vec<Event>,
     /// State of the server after this poll.
     pub state: ServerState,
 }
@@ -371,7 +372,7 @@ impl Poller {
     ///
     /// # Errors
     /// If its target is invalid or has no protocol.
-    pub fn watch(&self, server: Server, known: Option<(State, Millis)>) -> Result<(), String> {
+    pub fn watch(&self, server: Server, known: Option<Health>) -> Result<(), String> {
         self.watch_all([(server, known)])
             .pop()
             .map_or(Ok(()), |(_, problem)| Err(problem))
@@ -380,7 +381,7 @@ impl Poller {
     /// Starts to poll many servers. Returns the servers whose targets are invalid, and the errors.
     pub fn watch_all(
         &self,
-        servers: impl IntoIterator<Item = (Server, Option<(State, Millis)>)>,
+        servers: impl IntoIterator<Item = (Server, Option<Health>)>,
     ) -> Vec<(Server, String)> {
         let mut servers = servers.into_iter().peekable();
         let mut refused = Vec::new();
@@ -400,7 +401,7 @@ impl Poller {
 
     /// Adds servers whose targets were parsed.
     fn put(&self, servers: Vec<ParsedServer>) {
-        let mut states: HashMap<ServerId, (State, Millis)> = HashMap::new();
+        let mut states: HashMap<ServerId, Health> = HashMap::new();
         let mut update = Update {
             has_list_changed: true,
             ..Update::default()
@@ -422,13 +423,13 @@ impl Poller {
             {
                 continue;
             }
-            let (state, since) = known.unwrap_or_default();
-            states.insert(server.id, (state, since));
+            let health = known.unwrap_or_default();
+            states.insert(server.id, health);
             let watched = PolledServer::new(
                 server.clone(),
                 target,
                 *protocol,
-                Health::known(state, since),
+                health,
                 now,
                 &list.listed,
             );
@@ -439,9 +440,8 @@ impl Poller {
             self.shared.live.set(server);
         }
         self.shared.live.change(update, |row| {
-            if let Some((state, since)) = states.get(&row.server.id) {
-                row.state = *state;
-                row.since = *since;
+            if let Some(health) = states.get(&row.server.id) {
+                row.set_health(health);
             }
         });
     }
@@ -594,12 +594,7 @@ impl Poller {
 }
 
 /// A server, its parsed target, and its last stored state.
-type ParsedServer = (
-    Server,
-    Target,
-    &'static dyn Protocol,
-    Option<(State, Millis)>,
-);
+type ParsedServer = (Server, Target, &'static dyn Protocol, Option<Health>);
 
 /// Parses the target of a server, which must have a protocol. The error describes the problem.
 fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
@@ -998,14 +993,21 @@ impl ResultSink {
         };
         let rules = &self.shared.config.rules;
         let reason = || error.as_ref().map(|error| error.0.clone());
-        let changes = polled.health.sample(rules, at, sample.is_answered, || {
-            reason().unwrap_or_default()
-        });
-        let mut events: Vec<EventKind> = changes.into_iter().flatten().collect();
+        let interval = self.shared.config.interval_of(&polled.server);
+        let changes = polled
+            .health
+            .sample(rules, interval, at, sample.is_answered, || {
+                reason().unwrap_or_default()
+            });
+        let server = due.server;
+        let mut events: Vec<Event> = Vec::new();
+        for (at, kind) in changes.into_iter().flatten() {
+            events.push(Event { server, at, kind });
+        }
         if let Some(status) = &status {
             for kind in before.iter().flat_map(|before| differences(before, status)) {
                 if polled.may_report_change(at) {
-                    events.push(kind);
+                    events.push(Event { server, at, kind });
                 }
             }
             polled.last_status = Some(status.clone());
@@ -1038,12 +1040,9 @@ impl ResultSink {
         let mut latest: HashMap<ServerId, &PollResult> = HashMap::with_capacity(results.len());
         for result in &results {
             let server = result.sample.server;
-            let at = result.sample.at;
             latest.insert(server, result);
             update.servers.push(server);
-            for kind in result.events.iter().cloned() {
-                update.events.push(Event { server, at, kind });
-            }
+            update.events.extend(result.events.iter().cloned());
         }
         let now = self.shared.config.clock.now();
         self.shared.live.change(update, |row| {

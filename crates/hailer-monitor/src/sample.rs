@@ -41,7 +41,8 @@ pub struct Sample {
 pub struct Event {
     /// Server that was polled.
     pub server: ServerId,
-    /// When it was detected, in Unix milliseconds.
+    /// When it happened, in Unix milliseconds: for an outage, the time of the first missed reply, else of
+    /// the sample that shows it.
     pub at: Millis,
     /// Kind of the event, with its details.
     #[serde(flatten)]
@@ -59,7 +60,7 @@ pub enum EventKind {
         /// Keyword of the error: `silence`, `port-closed`, …
         reason: String,
     },
-    /// The server goes up and down often. Further changes are not reported until it is steady.
+    /// The server goes up and down often. Until it is steady, only states that last are reported.
     Flapping,
     /// The server no longer flaps.
     Steady,

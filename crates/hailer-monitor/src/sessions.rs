@@ -11,7 +11,7 @@
 
 use crate::history::{PlayerSession, player_key};
 use crate::poll::PollResult;
-use crate::sample::{EventKind, Millis};
+use crate::sample::{Event, EventKind, Millis};
 use crate::server::ServerId;
 use compact_str::CompactString;
 use hmac::{Hmac, KeyInit, Mac};
@@ -223,7 +223,7 @@ impl SessionTracker {
             let is_whole = status.is_whole && !status.is_sample;
             changed = self.see(server, result.sample.at, names, is_whole);
         }
-        let is_down = |kind: &EventKind| matches!(kind, EventKind::Down { .. });
+        let is_down = |event: &Event| matches!(event.kind, EventKind::Down { .. });
         if result.events.iter().any(is_down) {
             changed.extend(self.close(server));
         }

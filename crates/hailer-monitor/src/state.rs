@@ -141,22 +141,26 @@ impl StateTable {
     /// Calls `change` for each row of the update that exists, under one lock, then notifies the
     /// subscribers.
     pub fn change(&self, update: Update, mut change: impl FnMut(&mut ServerRow)) {
+        let mut newest = None;
         {
             let mut rows = self.write();
             for id in &update.servers {
                 if let Some(row) = rows.get_mut(*id) {
                     change(row);
+                    newest = newest.max(row.last_sample.map(|last| last.at));
                 }
             }
         }
-        if let Some(last) = update.events.iter().map(|event| event.at).max() {
-            self.happened.fetch_max(last, Ordering::Relaxed);
+        // An outage is older than the sample that confirms it, and a page must see it nevertheless.
+        let newest = newest.max(update.events.iter().map(|event| event.at).max());
+        if let (Some(newest), false) = (newest, update.events.is_empty()) {
+            self.happened.fetch_max(newest, Ordering::Relaxed);
         }
         // Without subscribers, sending fails. That is no error.
         let _ = self.updates.send(Arc::new(update));
     }
 
-    /// Returns the time of the newest event since the start, in Unix milliseconds.
+    /// Returns when the newest event since the start was found, in Unix milliseconds.
     pub fn happened(&self) -> Option<Millis> {
         Some(self.happened.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }

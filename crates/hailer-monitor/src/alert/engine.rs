@@ -13,6 +13,9 @@
 //! each. Incidents that become ready within 5 s share one message. Memory: about 80 bytes for each
 //! incident; none for rules that are false. Open incidents are stored in the history, so that a
 //! restart neither repeats messages nor loses the end of an incident.
+//!
+//! A rule about `down` is two rules: while a server is flapping, its short outages are not incidents,
+//! so a second rule with the same receivers is about flapping.
 
 use super::notification::{
     AffectedServer, MAX_LISTED_SERVERS, Notification, NotificationKind, hex,
@@ -41,7 +44,10 @@ pub(super) const MONITOR_ID: ServerId = ServerId(i64::MIN);
 /// Evaluates rules and tracks their incidents.
 #[derive(Debug, Default)]
 pub struct AlertEngine {
+    /// Configured rules, then a rule about flapping for each of them that is about `down`.
     rules: Vec<Rule>,
+    /// Number of configured rules.
+    configured: usize,
     /// For each rule, its pending messages: begins and ends of incidents.
     pending: Vec<[PendingMessage; 2]>,
     incidents: HashMap<(u16, ServerId), Incident>,
@@ -94,13 +100,23 @@ impl Phase {
     }
 }
 
+/// Rule and server of an incident.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct IncidentKey {
+    /// Name of the rule.
+    pub rule: String,
+    /// Whether it is about flapping, although the rule is about `down`.
+    pub is_flapping: bool,
+    /// The server; `None` for the monitor itself.
+    pub server: Option<ServerId>,
+}
+
 /// An incident whose begin was notified and whose end was not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OpenIncident {
-    /// Name of the rule.
-    pub rule: String,
-    /// The server; `None` for the monitor itself.
-    pub server: Option<ServerId>,
+    /// Rule and server.
+    #[serde(flatten)]
+    pub key: IncidentKey,
     /// When the condition became true, in Unix milliseconds.
     pub since: Millis,
     /// When it was last notified, in Unix milliseconds.
@@ -114,20 +130,24 @@ pub struct TickOutput {
     pub notifications: Vec<Notification>,
     /// Incidents that were opened or notified again.
     pub opened: Vec<OpenIncident>,
-    /// Incidents that were closed: rule and server.
-    pub closed: Vec<(String, Option<ServerId>)>,
+    /// Incidents that were closed.
+    pub closed: Vec<IncidentKey>,
 }
 
 impl AlertEngine {
     /// Creates an engine. `open`: incidents that the history has as open.
-    pub fn new(rules: Vec<Rule>, open: &[OpenIncident]) -> Self {
-        let mut incidents = HashMap::new();
+    pub fn new(mut rules: Vec<Rule>, open: &[OpenIncident]) -> Self {
+        let configured = rules.len();
+        let about_flapping: Vec<Rule> = rules.iter().filter_map(Rule::about_flapping).collect();
+        rules.extend(about_flapping);
+        let mut engine = Self {
+            pending: vec![Default::default(); rules.len()],
+            rules,
+            configured,
+            ..Self::default()
+        };
         for open in open {
-            let number = rules
-                .iter()
-                .take(usize::from(u16::MAX))
-                .position(|rule| rule.name == open.rule);
-            if let Some(number) = number {
+            if let Some(key) = engine.position(&open.key) {
                 let incident = Incident {
                     since: open.since,
                     phase: Phase::Open,
@@ -135,16 +155,33 @@ impl AlertEngine {
                     notified_at: open.notified_at,
                     change: None,
                 };
-                incidents.insert((number as u16, open.server.unwrap_or(MONITOR_ID)), incident);
+                engine.incidents.insert(key, incident);
             }
         }
-        let pending = vec![Default::default(); rules.len()];
-        Self {
-            rules,
-            pending,
-            incidents,
-            ..Self::default()
-        }
+        engine
+    }
+
+    /// Returns the number of the rule, and the id of the server. `None` if there is no such rule.
+    fn position(&self, key: &IncidentKey) -> Option<(u16, ServerId)> {
+        let is_wanted = |&(number, rule): &(u16, &Rule)| {
+            rule.name == key.rule && self.is_about_flapping(number) == key.is_flapping
+        };
+        let (number, _) = numbered(&self.rules).find(is_wanted)?;
+        Some((number, key.server.unwrap_or(MONITOR_ID)))
+    }
+
+    fn key(&self, (number, id): (u16, ServerId)) -> Option<IncidentKey> {
+        let rule = self.rules.get(usize::from(number))?;
+        Some(IncidentKey {
+            rule: rule.name.clone(),
+            is_flapping: self.is_about_flapping(number),
+            server: (id != MONITOR_ID).then_some(id),
+        })
+    }
+
+    /// Whether a rule is not configured, but about flapping in place of a rule about `down`.
+    fn is_about_flapping(&self, number: u16) -> bool {
+        usize::from(number) >= self.configured
     }
 
     /// Evaluates the rules for a server after a sample.
@@ -173,6 +210,10 @@ impl AlertEngine {
                 let is_change = matches!(rule.condition, Condition::Changed(_));
                 if let Some(incident) = self.incidents.get_mut(&key).filter(|_| !is_change) {
                     incident.is_confirmed = false;
+                    // It waits for its message until it is confirmed again.
+                    if incident.phase == Phase::Ready {
+                        incident.phase = Phase::Pending;
+                    }
                 }
                 continue;
             };
@@ -180,10 +221,10 @@ impl AlertEngine {
                 (None, true) => {
                     // Only the event of coming up fires `up`, not the state.
                     if rule.condition != Condition::Up {
-                        let since = if rule.condition == Condition::Down {
-                            row.since.min(now)
-                        } else {
-                            at
+                        let since = match rule.condition {
+                            Condition::Down => row.since.min(now),
+                            Condition::Flapping => row.changes.first().copied().unwrap_or(at),
+                            _ => at,
                         };
                         self.incidents.insert(key, Incident::new(since, None));
                     }
@@ -312,14 +353,11 @@ impl AlertEngine {
                 self.notify(number, kind, repeated, now, &row, &mut output);
             }
         }
-        for (number, id) in self.closed.drain(..) {
+        for closed in std::mem::take(&mut self.closed) {
             // The server may have a new incident of the same rule.
-            let is_open = self
-                .incidents
-                .get(&(number, id))
-                .is_some_and(|incident| incident.phase.is_notified());
-            if let (Some(rule), false) = (self.rules.get(usize::from(number)), is_open) {
-                output.closed.push((rule.name.clone(), server_id(id)));
+            let incident = self.incidents.get(&closed);
+            if incident.is_none_or(|incident| !incident.phase.is_notified()) {
+                output.closed.extend(self.key(closed));
             }
         }
         output
@@ -397,24 +435,23 @@ impl AlertEngine {
     /// Returns the open incidents of one server, or of all, the oldest first.
     pub fn open(&self, of: Option<ServerId>) -> Vec<OpenIncident> {
         let mut open = Vec::new();
-        for (&(number, id), incident) in &self.incidents {
-            let is_wanted = of.is_none_or(|of| of == id) && incident.phase.is_notified();
-            if let (Some(rule), true) = (self.rules.get(usize::from(number)), is_wanted) {
+        for (place, incident) in &self.incidents {
+            let is_wanted = of.is_none_or(|of| of == place.1) && incident.phase.is_notified();
+            if let (Some(key), true) = (self.key(*place), is_wanted) {
                 open.push(OpenIncident {
-                    rule: rule.name.clone(),
-                    server: server_id(id),
+                    key,
                     since: incident.since,
                     notified_at: incident.notified_at,
                 });
             }
         }
-        open.sort_by_key(|open| (open.since, open.server));
+        open.sort_by_key(|open| (open.since, open.key.server));
         open
     }
 
     /// All rules, in the order of the configuration.
     pub fn rules(&self) -> &[Rule] {
-        &self.rules
+        &self.rules[..self.configured]
     }
 
     /// Number of incidents in memory, notified or not.
@@ -511,34 +548,48 @@ impl AlertEngine {
         } else {
             0
         };
-        hash.update(format!("{}\0{kind:?}\0{repeated_at}", rule.name));
+        // A rule about `down` has messages about flapping too.
+        let condition = rule.condition.kind();
+        hash.update(format!(
+            "{}\0{condition:?}\0{kind:?}\0{repeated_at}",
+            rule.name
+        ));
         let mut items = Vec::new();
         for &(since, id) in &incidents {
             hash.update(since.to_be_bytes());
             hash.update(id.0.to_be_bytes());
-            let key = (number as u16, id);
-            let Some(incident) = self.incidents.get_mut(&key) else {
+            let place = (number as u16, id);
+            let Some(key) = self.key(place) else {
+                continue;
+            };
+            let Some(incident) = self.incidents.get_mut(&place) else {
                 continue;
             };
             if items.len() < MAX_LISTED_SERVERS {
-                items.push(affected_server(id, incident, row(id).as_ref(), now));
+                let row = row(id);
+                items.push(affected_server(
+                    id,
+                    rule.condition,
+                    incident,
+                    row.as_ref(),
+                    now,
+                ));
             }
             incident.notified_at = now;
             match kind {
                 NotificationKind::Resolved => {
-                    self.incidents.remove(&key);
-                    output.closed.push((rule.name.clone(), server_id(id)));
+                    self.incidents.remove(&place);
+                    output.closed.push(key);
                     continue;
                 }
                 NotificationKind::Firing if matches!(rule.condition, Condition::Changed(_)) => {
-                    self.incidents.remove(&key);
+                    self.incidents.remove(&place);
                     continue;
                 }
                 _ => incident.phase = Phase::Open,
             }
             output.opened.push(OpenIncident {
-                rule: rule.name.clone(),
-                server: server_id(id),
+                key,
                 since,
                 notified_at: now,
             });
@@ -548,7 +599,7 @@ impl AlertEngine {
             output.notifications.push(Notification {
                 id: hex(&hash.finalize()),
                 rule: rule.name.clone(),
-                condition: rule.condition.kind(),
+                condition,
                 kind,
                 at: now,
                 items,
@@ -578,16 +629,13 @@ fn numbered(rules: &[Rule]) -> impl Iterator<Item = (u16, &Rule)> {
     (0..u16::MAX).zip(rules)
 }
 
-fn server_id(id: ServerId) -> Option<ServerId> {
-    (id != MONITOR_ID).then_some(id)
-}
-
 fn cut(text: &str) -> String {
     text.chars().take(MAX_TEXT_CHARS).collect()
 }
 
 fn affected_server(
     id: ServerId,
+    condition: Condition,
     incident: &Incident,
     row: Option<&ServerRow>,
     now: Millis,
@@ -616,12 +664,16 @@ fn affected_server(
     item.group = cut(&row.server.group);
     item.target = cut(&row.server.target);
     item.state = match row.state {
-        _ if row.is_flapping => "flapping",
+        // The state of an outage that lasts, and of its end.
+        _ if row.is_flapping && !(condition == Condition::Down && row.is_settled) => "flapping",
         crate::health::State::Down => "down",
         crate::health::State::Unknown => "unknown",
         crate::health::State::Up => "up",
     }
     .into();
+    if condition == Condition::Flapping {
+        item.changes.clone_from(&row.changes);
+    }
     item.uptime = row.day.uptime(now);
     if let Some(last) = &row.last_sample {
         item.players = last.players;
@@ -648,7 +700,7 @@ fn affected_server(
 mod tests {
     use super::*;
     use crate::alert::notification::ConditionKind;
-    use crate::health::State;
+    use crate::health::{FLAPPING_CHANGES, Health, HealthRules, State};
     use crate::sample::Sample;
     use crate::server::Origin;
     use crate::state::Day;
@@ -668,7 +720,7 @@ mod tests {
         now: Millis,
         sent: Vec<(Millis, Notification)>,
         /// Open incidents as the history would store them.
-        open: BTreeMap<(String, Option<ServerId>), OpenIncident>,
+        open: BTreeMap<IncidentKey, OpenIncident>,
     }
 
     fn rule(toml: &str) -> Rule {
@@ -691,6 +743,8 @@ mod tests {
                     server: Arc::new(server),
                     state: State::Up,
                     is_flapping: false,
+                    is_settled: true,
+                    changes: Vec::new(),
                     since: START,
                     last_sample: None,
                     taken: 0,
@@ -770,7 +824,7 @@ mod tests {
                 self.now += SECOND;
                 let output = self.engine.tick(self.now, |id| self.rows.get(&id).cloned());
                 for open in output.opened {
-                    self.open.insert((open.rule.clone(), open.server), open);
+                    self.open.insert(open.key.clone(), open);
                 }
                 for closed in output.closed {
                     assert!(
@@ -943,40 +997,128 @@ mod tests {
         assert_eq!(world.messages(), "", "`up` does not resolve by default");
     }
 
-    #[test]
-    fn flapping_suppresses_down() {
-        let named = |name: &str, toml| Rule {
-            name: name.into(),
-            ..rule(toml)
-        };
-        let mut world = World::new(
-            vec![
-                named("down", "when = 'down'"),
-                named("flaps", "when = 'flapping'"),
-            ],
-            1,
-        );
-        for minute in 0..10 {
-            world.rows.get_mut(&ServerId(0)).unwrap().is_flapping = true;
-            world.sample(0, (minute % 2 == 0).then_some(1));
-            world.wait(MINUTE);
+    /// Servers that are polled in simulated time. They answer as `truth` says.
+    struct Polled {
+        world: World,
+        health: Health,
+        interval: Millis,
+    }
+
+    impl Polled {
+        fn new(rule: Rule, interval: Millis) -> Self {
+            let mut world = World::new(vec![rule], 1);
+            world.engine.set_interval(Some(interval));
+            Self {
+                world,
+                health: Health::default(),
+                interval,
+            }
         }
-        let output: Vec<String> = world
+
+        /// Lets one second pass, in which the server is polled if its interval is over.
+        fn second(&mut self, is_up: bool) {
+            let world = &mut self.world;
+            world.wait(SECOND);
+            if (world.now - START) % self.interval != 0 {
+                return;
+            }
+            let (server, at) = (ServerId(0), world.now);
+            let rules = HealthRules::default();
+            let events = self
+                .health
+                .sample(&rules, self.interval, at, is_up, || "silence".into());
+            let row = world.rows.get_mut(&server).unwrap();
+            row.set_health(&self.health);
+            row.last_sample = Some(Sample {
+                server,
+                at,
+                is_answered: is_up,
+                players: None,
+                max: None,
+                latency: None,
+                sent: 1,
+                resent: 0,
+            });
+            world.engine.sample(row, at);
+            for (at, kind) in events.into_iter().flatten() {
+                let event = Event { server, at, kind };
+                world.engine.event(&row.server.clone(), &event);
+            }
+        }
+
+        fn seconds(&mut self, is_up: bool, seconds: Millis) {
+            (0..seconds).for_each(|_| self.second(is_up));
+        }
+
+        /// Returns the messages since the last call, as `SECOND condition kind since`.
+        fn messages(&mut self) -> Vec<String> {
+            let mut all = Vec::new();
+            for (at, notification) in self.world.sent.drain(..) {
+                all.push(format!(
+                    "{} {} {} {}",
+                    (at - START) / SECOND,
+                    notification.condition.word(),
+                    notification.kind.word(),
+                    (notification.items[0].since - START) / SECOND
+                ));
+            }
+            all
+        }
+    }
+
+    #[test]
+    fn a_crash_loop_is_reported_and_so_is_the_outage_after_it() {
+        let mut server = Polled::new(rule("when = 'down'\ngather = '0s'"), 2 * SECOND);
+        server.seconds(true, 21);
+        for _ in 0..3 {
+            server.seconds(false, 20);
+            server.seconds(true, 20);
+        }
+        let flapping = "105 flapping firing 22";
+        assert_eq!(
+            server.messages(),
+            [
+                "25 down firing 22",
+                "43 down resolved 22",
+                "65 down firing 62",
+                "83 down resolved 62",
+                flapping
+            ]
+        );
+        server.seconds(false, 240);
+        assert_eq!(server.messages(), ["323 down firing 142"]);
+        server.seconds(true, 20);
+        server.seconds(false, 20);
+        server.seconds(true, 700);
+        assert_eq!(
+            server.messages(),
+            ["603 down resolved 142", "1023 flapping resolved 22"]
+        );
+        assert!(server.world.open.is_empty() && server.world.engine.is_empty());
+    }
+
+    #[test]
+    fn flapping_survives_a_restart_as_an_incident() {
+        let mut server = Polled::new(rule("when = 'down'"), 2 * SECOND);
+        for _ in 0..4 {
+            server.seconds(true, 20);
+            server.seconds(false, 20);
+        }
+        let firing = server
+            .world
             .sent
-            .drain(..)
-            .map(|(_, notification)| notification.rule)
-            .collect();
-        assert_eq!(output, ["flaps"]);
-        world.rows.get_mut(&ServerId(0)).unwrap().is_flapping = false;
-        world.sample(0, None);
-        world.wait(MINUTE);
-        let mut output: Vec<String> = world
-            .sent
-            .drain(..)
-            .map(|(_, notification)| format!("{} {:?}", notification.rule, notification.kind))
-            .collect();
-        output.sort();
-        assert_eq!(output, ["down Firing", "flaps Resolved"]);
+            .iter()
+            .filter(|(_, sent)| sent.condition == ConditionKind::Flapping);
+        assert_eq!(firing.count(), 1);
+        server.messages();
+        server.world.restart();
+        server.seconds(true, 400);
+        server.world.restart();
+        server.seconds(true, 400);
+        let messages = server.messages();
+        let flapping = messages.iter().filter(|text| text.contains("flapping"));
+        assert_eq!(flapping.count(), 1, "{messages:?}");
+        assert!(server.world.open.is_empty(), "{messages:?}");
     }
 
     #[test]
@@ -1084,6 +1226,75 @@ mod tests {
                     }
                 }
                 prop_assert!(world.engine.len() <= 24);
+            }
+        }
+
+        /// The outages of a server are random. An outage that lasts is reported with
+        /// its start, its end too, a crash loop is reported once, and short changes in it are not.
+        #[test]
+        fn no_outage_goes_unreported(
+            steps in prop::collection::vec((1..60_i64, prop::sample::select(vec![5_i64, 20, 60])), 1..60),
+            interval in prop::sample::select(vec![2_i64, 10, 60]),
+            gather in prop::sample::select(vec![0_i64, 60]),
+        ) {
+            let toml = format!("when = 'down'\ngather = '{gather}s'");
+            let mut server = Polled::new(rule(&toml), interval * SECOND);
+            let rules = HealthRules::default();
+            let settled = rules.settled_after(interval * SECOND);
+            // A poll, the delay of the first message, and the time until the next.
+            let slack = (interval + 6 + 2 * gather) * SECOND;
+            let (mut down, mut flapping) = (None, None);
+            let mut changes: Vec<Millis> = Vec::new();
+            for (place, (count, unit)) in steps.into_iter().enumerate() {
+                for _ in 0..count * unit {
+                    let before = (server.health.state, server.health.since);
+                    server.second(place % 2 == 0);
+                    let now = server.world.now;
+                    let Health { state, since, .. } = server.health;
+                    if before.0 != State::Unknown && (state, since) != before {
+                        changes.push(since);
+                    }
+                    for (_, sent) in server.world.sent.drain(..) {
+                        let item = &sent.items[0];
+                        let open = match sent.condition {
+                            ConditionKind::Down => &mut down,
+                            ConditionKind::Flapping => &mut flapping,
+                            other => panic!("{other:?}"),
+                        };
+                        match (sent.kind, sent.condition) {
+                            (NotificationKind::Firing, ConditionKind::Down) => {
+                                prop_assert_eq!((state, item.since), (State::Down, since), "this outage");
+                                let is_short = now - since < settled;
+                                prop_assert!(!(server.health.is_flapping && is_short), "short and flapping");
+                                prop_assert_eq!(open.replace(item.since), None);
+                            }
+                            (NotificationKind::Firing, _) => {
+                                let [first, .., last] = item.changes[..] else { panic!("{item:?}") };
+                                prop_assert!(item.changes.len() == FLAPPING_CHANGES);
+                                prop_assert!(last - first <= rules.flapping_within);
+                                prop_assert_eq!(open.replace(item.since), None);
+                            }
+                            _ => prop_assert_eq!(open.take(), Some(item.since), "an end without begin"),
+                        }
+                    }
+                    let lasted = now - since;
+                    if lasted > settled + slack {
+                        prop_assert_eq!(down.is_some(), state == State::Down, "{} s {:?}", lasted / SECOND, state);
+                    }
+                    let last = changes.last().copied().unwrap_or(START);
+                    if now - last > rules.steady_after {
+                        changes.clear();
+                    }
+                    if let Some(first) = changes.iter().rev().nth(FLAPPING_CHANGES - 1)
+                        && last - first <= rules.flapping_within - slack
+                        && now - last > slack && now - last < rules.steady_after
+                    {
+                        prop_assert!(flapping.is_some(), "{changes:?} at {now}");
+                    }
+                    if now - last > rules.steady_after + slack {
+                        prop_assert!(flapping.is_none());
+                    }
+                }
             }
         }
     }

@@ -102,6 +102,7 @@ impl Context<'_> {
             ),
             Placeholder::Since => self.time(item.since),
             Placeholder::For => duration(item.until.unwrap_or(notification.at) - item.since),
+            Placeholder::Changes => self.changes(),
             Placeholder::At => self.time(notification.at),
             Placeholder::Reason => item.reason.clone().unwrap_or_default(),
             Placeholder::Error => item.error.clone().unwrap_or_default(),
@@ -122,6 +123,13 @@ impl Context<'_> {
             Placeholder::Count => notification.count().to_string(),
             Placeholder::Url => page_url(self.page, item).unwrap_or_default(),
         }
+    }
+
+    fn changes(&self) -> String {
+        let changes = &self.item.changes;
+        let time = |at: &Millis| zoned(*at, self.zone).strftime("%H:%M:%S").to_string();
+        let times: Vec<String> = changes.iter().map(time).collect();
+        format!("{} times, at {}", changes.len(), times.join(", "))
     }
 
     fn time(&self, at: Millis) -> String {
@@ -488,14 +496,14 @@ fn default_texts(condition: ConditionKind, is_resolved: bool) -> DefaultTexts {
         .of_several("{server} are no longer up"),
         (Kind::Flapping, false) => texts(
             "{server} is flapping",
-            "{server} has been flapping between up and down since {since}",
+            "{server} is flapping: it changed between up and down {changes}",
         )
         .of_several("{server} are flapping"),
         (Kind::Flapping, true) => texts(
-            "{server} is stable again",
-            "{server} is stable again: {state}",
+            "{server} is no longer flapping",
+            "{server} is no longer flapping: it is {state}",
         )
-        .of_several("{server} are stable again"),
+        .of_several("{server} are no longer flapping"),
         (Kind::Version, _) => texts(
             "{server}: version changed",
             "{server}: version {from} → {to}",
@@ -739,6 +747,8 @@ struct JsonServer {
     since: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    changes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     players_online: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -782,6 +792,7 @@ impl JsonServer {
             state: item.state.clone(),
             since: utc(item.since),
             until: item.until.map(utc),
+            changes: item.changes.iter().copied().map(utc).collect(),
             players_online: item.players,
             players_max: item.max,
             latency_ms: item.latency.map(|latency| f64::from(latency) / 1e3),

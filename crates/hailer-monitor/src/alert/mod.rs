@@ -38,7 +38,7 @@ mod rule;
 mod template;
 
 pub use deliver::{Delivery, OpenReceiver, Receiver, test};
-pub use engine::{AlertEngine, OpenIncident, TickOutput};
+pub use engine::{AlertEngine, IncidentKey, OpenIncident, TickOutput};
 pub use message::{Form, Rendered, render};
 pub use notification::{
     AffectedServer, ConditionKind, MAX_LISTED_SERVERS, MessageConfig, Notification,
@@ -284,11 +284,11 @@ impl Alerts {
         let (queue, open) = MessageQueue::load(history, names).await?;
         // Close incidents of rules removed from the configuration, without a message.
         let is_removed =
-            |open: &&OpenIncident| !config.rules.iter().any(|rule| rule.name == open.rule);
+            |open: &&OpenIncident| !config.rules.iter().any(|rule| rule.name == open.key.rule);
         let closed = open
             .iter()
             .filter(is_removed)
-            .map(|open| (open.rule.clone(), open.server))
+            .map(|open| open.key.clone())
             .collect();
         queue
             .push(TickOutput {

@@ -136,6 +136,9 @@ pub struct AffectedServer {
     pub since: Millis,
     /// When the condition ended, in Unix milliseconds; `None` while it is true.
     pub until: Option<Millis>,
+    /// Times of the last changes between up and down, the oldest first; empty unless the message is
+    /// about flapping.
+    pub changes: Vec<Millis>,
     /// Number of players online.
     pub players: Option<u32>,
     /// Maximum number of players.

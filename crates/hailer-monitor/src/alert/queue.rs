@@ -9,7 +9,7 @@
 //! an error; 30 days of finished messages.
 
 use super::AlertHealth;
-use super::engine::{OpenIncident, TickOutput};
+use super::engine::{IncidentKey, OpenIncident, TickOutput};
 use super::notification::{Notification, hex};
 use crate::history::{History, HistoryError, Insert, Values, run};
 use crate::sample::Millis;
@@ -30,6 +30,10 @@ const RETENTION_MS: Millis = 30 * 24 * 3_600_000;
 const MAX_REASON_CHARS: usize = 500;
 /// Server id of incidents of the monitor itself in the database. Ids of servers are positive.
 const MONITOR_ROW_ID: i64 = 0;
+
+/// Follows the name of a rule about `down` in incidents about flapping in the database. Names have no
+/// control characters.
+const FLAPPING_SUFFIX: &str = "\u{1f}flapping";
 
 /// One message to one receiver.
 #[derive(Clone, Debug, Serialize)]
@@ -185,17 +189,11 @@ impl MessageQueue {
         {
             let mut inner = self.inner();
             for open in output.opened {
-                let server = open.server.map_or(MONITOR_ROW_ID, |server| server.0);
-                inner
-                    .pending
-                    .open
-                    .insert((open.rule, server), Some((open.since, open.notified_at)));
+                let times = (open.since, open.notified_at);
+                inner.pending.open.insert(row_key(open.key), Some(times));
             }
-            for (rule, server) in output.closed {
-                inner.pending.open.insert(
-                    (rule, server.map_or(MONITOR_ROW_ID, |server| server.0)),
-                    None,
-                );
+            for closed in output.closed {
+                inner.pending.open.insert(row_key(closed), None);
             }
             for notification in output.notifications {
                 let notification = Arc::new(notification);
@@ -534,16 +532,30 @@ pub(super) async fn open(history: &History) -> Result<Vec<OpenIncident>, History
         .fetch_all(&history.pool)
         .await?;
     let open = rows.iter().map(|row| {
-        let server: i64 = row.try_get(1)?;
-        let server = (server != MONITOR_ROW_ID).then_some(ServerId(server));
         Ok(OpenIncident {
-            rule: row.try_get(0)?,
-            server,
+            key: incident_key(row.try_get(0)?, row.try_get(1)?),
             since: row.try_get(2)?,
             notified_at: row.try_get(3)?,
         })
     });
     Ok(open.collect::<Result<_, sqlx::Error>>()?)
+}
+
+/// Returns the key of an incident in the database: rule and server.
+fn row_key(key: IncidentKey) -> (String, i64) {
+    let suffix = if key.is_flapping { FLAPPING_SUFFIX } else { "" };
+    let server = key.server.map_or(MONITOR_ROW_ID, |server| server.0);
+    (key.rule + suffix, server)
+}
+
+/// Parses the key of an incident in the database.
+fn incident_key(rule: String, server: i64) -> IncidentKey {
+    let name = rule.strip_suffix(FLAPPING_SUFFIX);
+    IncidentKey {
+        is_flapping: name.is_some(),
+        rule: name.unwrap_or(&rule).to_owned(),
+        server: (server != MONITOR_ROW_ID).then_some(ServerId(server)),
+    }
 }
 
 /// Reads at most `limit` messages with a number below `before`, the newest first.

@@ -124,6 +124,19 @@ pub struct ServerFilter {
 }
 
 impl Rule {
+    /// Returns the rule that reports flapping in place of a rule about `down`, whose templates are
+    /// about outages.
+    pub(super) fn about_flapping(&self) -> Option<Self> {
+        (self.condition == Condition::Down).then(|| Self {
+            condition: Condition::Flapping,
+            message: MessageConfig {
+                priority: self.message.priority,
+                ..MessageConfig::default()
+            },
+            ..self.clone()
+        })
+    }
+
     /// Whether the rule watches this server.
     pub fn watches(&self, server: &Server) -> bool {
         self.condition != Condition::MonitorSilent && self.filter.matches(server)
@@ -168,11 +181,11 @@ impl Condition {
     pub(super) fn holds(self, row: &ServerRow, now: Millis) -> Option<bool> {
         let last = row.last_sample.as_ref().filter(|last| last.is_answered);
         match self {
-            Self::Flapping => Some(row.is_flapping),
-            // While a server is flapping, only that is reported.
-            Self::Down | Self::Up if row.is_flapping || row.state == State::Unknown => None,
             // The state was read from the history and may be outdated.
-            Self::Down | Self::Up if row.last_sample.is_none() => None,
+            Self::Down | Self::Up | Self::Flapping if row.last_sample.is_none() => None,
+            Self::Flapping => Some(row.is_flapping),
+            // While a server is flapping, only a state that lasts is reported.
+            Self::Down | Self::Up if !row.is_settled || row.state == State::Unknown => None,
             Self::Down => Some(row.state == State::Down),
             Self::Up => Some(row.state == State::Up),
             Self::PlayersBelow(limit) => Some(last?.players? < limit),

@@ -59,6 +59,7 @@ placeholders! {
     Uptime "uptime" "uptime of the last day, in percent",
     Since "since" "when the condition became true",
     For "for" "how long the condition has been true",
+    Changes "changes" "number and times of the last changes between up and down, of a server that is flapping",
     At "at" "when the message was created",
     Reason "reason" "why the last poll failed, as a keyword",
     Error "error" "why the last poll failed, as a sentence",

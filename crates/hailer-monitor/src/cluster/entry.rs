@@ -31,6 +31,9 @@ pub(super) struct ResultsEntry {
     pub(super) errors: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) events: Vec<Event>,
+    /// For each server that is flapping, the times of its last changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) flapping: Vec<(ServerId, Vec<Millis>)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sessions: Vec<PlayerSession>,
 }
@@ -42,6 +45,8 @@ pub(super) struct SampleRecord {
     pub(super) sample: Sample,
     pub(super) state: State,
     pub(super) is_flapping: bool,
+    /// Whether the state was reported, see [`Health::is_settled`].
+    pub(super) is_settled: bool,
     /// When the server entered this state, in Unix milliseconds.
     pub(super) since: Millis,
     /// Index into `errors` of the entry.
@@ -49,7 +54,7 @@ pub(super) struct SampleRecord {
 }
 
 /// Server, time, answered, players, maximum, latency, sent, resent, state (0 down, 1 unknown, 2 up;
-/// 4 is added while flapping), since, error.
+/// 4 is added while flapping, 8 while the state was not reported), since, error.
 type SampleTuple = (
     i64,
     Millis,
@@ -65,6 +70,7 @@ type SampleTuple = (
 );
 
 const FLAPPING_BIT: u8 = 4;
+const UNSETTLED_BIT: u8 = 8;
 
 impl From<SampleRecord> for SampleTuple {
     fn from(record: SampleRecord) -> Self {
@@ -85,6 +91,9 @@ impl From<SampleRecord> for SampleTuple {
         };
         if record.is_flapping {
             state |= FLAPPING_BIT;
+        }
+        if !record.is_settled {
+            state |= UNSETTLED_BIT;
         }
         (
             server.0,
@@ -117,12 +126,13 @@ impl From<SampleTuple> for SampleRecord {
                 sent,
                 resent,
             },
-            state: match state & !FLAPPING_BIT {
+            state: match state & !(FLAPPING_BIT | UNSETTLED_BIT) {
                 0 => State::Down,
                 2 => State::Up,
                 _ => State::Unknown,
             },
             is_flapping: state & FLAPPING_BIT != 0,
+            is_settled: state & UNSETTLED_BIT == 0,
             since,
             error,
         }
@@ -135,6 +145,7 @@ impl SampleRecord {
             sample,
             state: health.state,
             is_flapping: health.is_flapping,
+            is_settled: health.is_settled(),
             since: health.since,
             error,
         }
@@ -369,18 +380,18 @@ mod tests {
             sent,
             resent: 0,
         };
-        let mut health = Health::known(State::Up, at - 5);
-        health.is_flapping = true;
+        let mut health = Health::known(State::Up, at - 5).flapping(at);
+        health.state = State::Down;
         let row = SampleRecord::new(sample, &health, Some(3));
         let json = serde_json::to_string(&row).unwrap();
         assert_eq!(
             json,
-            "[77,1795284000123,1,7,null,431,2,0,6,1795284000118,3]"
+            "[77,1795284000123,1,7,null,431,2,0,12,1795284000118,3]"
         );
         let row: SampleRecord = serde_json::from_str(&json).unwrap();
         assert_eq!(
-            (row.sample, row.state, row.is_flapping),
-            (sample, State::Up, true)
+            (row.sample, row.state, row.is_flapping, row.is_settled),
+            (sample, State::Down, true, false)
         );
         assert_eq!((row.since, row.error()), (at - 5, Some(3)));
 

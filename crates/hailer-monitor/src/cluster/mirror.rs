@@ -9,6 +9,7 @@ use super::lease::Chunk;
 use super::push::RESEND_FIELD;
 use super::write::{field, time};
 use super::{ByChunk, Shared};
+use crate::health::FLAPPING_CHANGES;
 use crate::history::HistoryError;
 use crate::sample::Millis;
 use crate::server::ServerId;
@@ -298,8 +299,10 @@ fn apply(live: &StateTable, entry: ResultsEntry, taken: Millis, is_own: bool, no
         rows,
         errors,
         events,
+        flapping,
         ..
     } = entry;
+    let mut flapping: HashMap<ServerId, Vec<Millis>> = flapping.into_iter().collect();
     let errors: Vec<Arc<(String, String)>> = errors.into_iter().map(Arc::new).collect();
     let rows: HashMap<ServerId, SampleRecord> = rows
         .into_iter()
@@ -326,6 +329,9 @@ fn apply(live: &StateTable, entry: ResultsEntry, taken: Millis, is_own: bool, no
         let sample = new.sample;
         row.state = new.state;
         row.is_flapping = new.is_flapping;
+        row.is_settled = new.is_settled;
+        row.changes = flapping.remove(&row.server.id).unwrap_or_default();
+        row.changes.truncate(FLAPPING_CHANGES);
         row.since = new.since;
         // A node that takes over may repeat the last sample.
         if row.last_sample.is_none_or(|last| last.at != sample.at) {

@@ -10,7 +10,7 @@ use super::lease::Chunk;
 use super::{ByChunk, Shared};
 use crate::history::PlayerSession;
 use crate::poll::{PollResult, ServerState};
-use crate::sample::{Event, Millis};
+use crate::sample::Millis;
 use crate::server::ServerId;
 use crate::sessions::{Privacy, SessionTracker};
 use crate::state::LastStatus;
@@ -430,9 +430,8 @@ impl Pusher {
         let mut rows = Vec::with_capacity(results.len());
         let mut errors: Vec<(String, String)> = Vec::new();
         let mut events = Vec::new();
+        let mut flapping = Vec::new();
         for result in results {
-            let server = result.sample.server;
-            let at = result.sample.at;
             let error = result.error.as_ref().map(|error| {
                 let known = errors.iter().position(|known| *known == **error);
                 known.unwrap_or_else(|| {
@@ -445,8 +444,10 @@ impl Pusher {
                 &result.state.health,
                 error,
             ));
-            for kind in result.events.iter().cloned() {
-                events.push(Event { server, at, kind });
+            events.extend(result.events.iter().cloned());
+            let changes = result.state.health.flapping_changes();
+            if !changes.is_empty() {
+                flapping.push((result.sample.server, changes.to_vec()));
             }
         }
         let entry = ResultsEntry {
@@ -455,6 +456,7 @@ impl Pusher {
             rows,
             errors,
             events,
+            flapping,
             sessions,
         };
         self.kept_rows += results.len();

@@ -77,10 +77,7 @@ impl Batch {
     /// Adds the sample and the events of a poll.
     pub fn add(&mut self, result: PollResult) {
         let PollResult { sample, events, .. } = result;
-        let server = sample.server;
-        let at = sample.at;
         self.samples.push(sample);
-        let events = events.into_iter().map(|kind| Event { server, at, kind });
         self.events.extend(events);
     }
 }

@@ -252,6 +252,21 @@ impl History {
         .await
     }
 
+    /// Returns the servers that were flapping when the last of their events was stored. Events before
+    /// `after` do not count.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn flapping_servers(&self, after: Millis) -> Result<Vec<ServerId>, HistoryError> {
+        let rows = "SELECT server FROM event WHERE at > $1 AND kind IN ('flapping', 'steady') GROUP BY server
+                    HAVING COALESCE(MAX(CASE WHEN kind = 'flapping' THEN at END), 0)
+                         > COALESCE(MAX(CASE WHEN kind = 'steady' THEN at END), 0)";
+        self.all(sqlx::query(rows).bind(after), |row| {
+            Ok(ServerId(row.try_get(0)?))
+        })
+        .await
+    }
+
     /// Returns the stored states of the servers from `from` until before `to`.
     ///
     /// # Errors

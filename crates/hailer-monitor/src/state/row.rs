@@ -22,8 +22,13 @@ pub struct ServerRow {
     pub server: Arc<Server>,
     /// Whether the server is up.
     pub state: State,
-    /// Whether the server is flapping: its ups and downs are not reported.
+    /// Whether the server is flapping: its short ups and downs are not reported.
     pub is_flapping: bool,
+    /// Whether the state was reported. If not, the server is flapping, and the state has not lasted
+    /// for long enough.
+    pub is_settled: bool,
+    /// Times of the changes that make the server flap, the oldest first; empty if it is not flapping.
+    pub changes: Vec<Millis>,
     /// When the server entered this state, in Unix milliseconds.
     pub since: Millis,
     /// The last sample.
@@ -45,6 +50,9 @@ impl ServerRow {
         self.state = health.state;
         self.since = health.since;
         self.is_flapping = health.is_flapping;
+        self.is_settled = health.is_settled();
+        self.changes.clear();
+        self.changes.extend_from_slice(health.flapping_changes());
     }
 
     pub(super) fn new(server: Arc<Server>) -> Self {
@@ -52,6 +60,8 @@ impl ServerRow {
             server,
             state: State::Unknown,
             is_flapping: false,
+            is_settled: true,
+            changes: Vec::new(),
             since: 0,
             last_sample: None,
             taken: 0,

@@ -138,8 +138,13 @@ async fn page(
     open.truncate(MAX_OPEN);
     let config = app.api.as_ref().and_then(|api| api.alerts());
     let open = open.into_iter().map(|open| OpenView {
-        rule: open.rule,
+        rule: if open.key.is_flapping {
+            format!("{}: flapping", open.key.rule)
+        } else {
+            open.key.rule
+        },
         server: open
+            .key
             .server
             .and_then(|id| app.live.row(id))
             .map(|row| row.server.name.clone()),

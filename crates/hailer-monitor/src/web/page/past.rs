@@ -697,7 +697,7 @@ impl EventView {
             EventKind::Flapping => (
                 "Flapping",
                 show::cut(
-                    "alternates between up and down; single changes are not listed",
+                    "alternates between up and down; only times of 3 min or more are listed",
                     MAX_TEXT_CHARS,
                 ),
             ),
