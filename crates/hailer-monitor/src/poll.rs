@@ -24,7 +24,7 @@ use self::plan::{GamePlan, PlannedProbe};
 use crate::clock::WallClock;
 use crate::health::{Health, HealthRules};
 use crate::sample::{Event, EventKind, Millis, Sample, ValueChange};
-use crate::schedule::{DueSample, Schedule};
+use crate::schedule::{DueSample, PollClock, Schedule};
 use crate::server::{Origin, Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
 use compact_str::CompactString;
@@ -211,7 +211,9 @@ struct PollTable {
     schedule: Schedule,
     watched: HashMap<ServerId, PolledServer>,
     listed: ListedPolicies,
-    clock: Clock,
+    wall: WallClock,
+    started: Instant,
+    clock: PollClock,
 }
 
 struct PolledServer {
@@ -277,36 +279,6 @@ impl PolledServer {
     }
 }
 
-/// Unix time that advances evenly, and follows the wall clock after a step.
-struct Clock {
-    wall: WallClock,
-    base: Millis,
-    started: Instant,
-}
-
-/// A larger difference means that the wall clock was set.
-const CLOCK_STEP_MS: Millis = 5_000;
-
-impl Clock {
-    fn new(wall: WallClock) -> Self {
-        Self {
-            base: wall.now(),
-            started: Instant::now(),
-            wall,
-        }
-    }
-
-    /// Returns the time, and whether the wall clock was set since the last call.
-    fn now(&mut self) -> (Millis, bool) {
-        let now = self.base + self.started.elapsed().as_millis() as Millis;
-        if (self.wall.now() - now).abs() <= CLOCK_STEP_MS {
-            return (now, false);
-        }
-        *self = Self::new(self.wall.clone());
-        (self.base, true)
-    }
-}
-
 impl Poller {
     /// Starts polling. Results are sent to the returned channel. Must be called inside a tokio
     /// runtime.
@@ -321,7 +293,9 @@ impl Poller {
         let table = PollTable {
             schedule: Schedule::default(),
             watched: HashMap::new(),
-            clock: Clock::new(config.clock.clone()),
+            clock: PollClock::new(config.clock.now(), Duration::ZERO),
+            started: Instant::now(),
+            wall: config.clock.clone(),
             listed: config.listed.clone(),
         };
         let shared = Arc::new(PollShared {
@@ -407,7 +381,7 @@ impl Poller {
             ..Update::default()
         };
         let mut list = self.shared.table();
-        let now = list.clock.now().0;
+        let now = list.now();
         let servers: Vec<_> = servers
             .into_iter()
             .map(|(server, target, protocol, known)| (Arc::new(server), target, protocol, known))
@@ -473,7 +447,7 @@ impl Poller {
         };
         let mut states = HashMap::new();
         let mut list = self.shared.table();
-        let now = list.clock.now().0;
+        let now = list.now();
         for Handover {
             server,
             known,
@@ -626,16 +600,22 @@ impl PollShared {
 }
 
 impl PollTable {
-    /// Returns the next server whose sample is due.
-    fn next(&mut self, counts: &Counts) -> Option<DueSample> {
-        let (now, was_set) = self.clock.now();
-        if was_set {
+    /// Returns the time of the schedule, in Unix milliseconds.
+    fn now(&mut self) -> Millis {
+        let (now, was_disturbed) = self.clock.now(self.wall.now(), self.started.elapsed());
+        if was_disturbed {
             self.schedule.restart(now);
             for polled in self.watched.values_mut() {
                 polled.health = polled.health.not_after(now);
                 polled.changed_at = polled.changed_at.min(now);
             }
         }
+        now
+    }
+
+    /// Returns the next server whose sample is due.
+    fn next(&mut self, counts: &Counts) -> Option<DueSample> {
+        let now = self.now();
         loop {
             let due = self.schedule.next(now)?;
             let skipped = counts.skipped.load(Ordering::Relaxed);
@@ -869,7 +849,7 @@ impl ProbeSource for DueProbes {
 
     fn retry_after(&self) -> Duration {
         let mut table = self.shared.table();
-        let now = table.clock.now().0;
+        let now = table.now();
         let due = table.schedule.next_due();
         let wait = due.map_or(1_000, |due| due - now).clamp(1, 1_000);
         Duration::from_millis(wait as u64)

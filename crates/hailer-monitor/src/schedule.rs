@@ -8,11 +8,53 @@ use crate::sample::Millis;
 use crate::server::{MIN_INTERVAL_MS, ServerId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::time::Duration;
 
 /// The jitter is at most an interval divided by this.
 const JITTER_PARTS: i64 = 20;
 /// A postponed sample is tried again after an interval divided by this.
 const POSTPONE_PARTS: i64 = 40;
+
+/// A larger difference between the clocks means that the system clock was set, or that the machine was
+/// suspended.
+const CLOCK_STEP_MS: Millis = 5_000;
+/// If the schedule was not read for longer, the process was stopped. A poller under load reads it
+/// every second.
+const PAUSE_MS: Millis = 30_000;
+
+/// Unix time that advances evenly, and follows the system clock after a step.
+#[derive(Debug)]
+pub(crate) struct PollClock {
+    base: Millis,
+    started: Duration,
+    last: Millis,
+}
+
+impl PollClock {
+    /// Creates a clock. `system`: the system clock; `monotonic`: time since any moment, from a clock
+    /// that cannot be set.
+    pub(crate) fn new(system: Millis, monotonic: Duration) -> Self {
+        Self {
+            base: system,
+            started: monotonic,
+            last: system,
+        }
+    }
+
+    /// Returns the time, and whether it is far from that of the last call. Then the schedule must be
+    /// restarted: without that, all servers would be polled at the same moment, or not at all until
+    /// the clock has caught up.
+    pub(crate) fn now(&mut self, system: Millis, monotonic: Duration) -> (Millis, bool) {
+        let now = self.base + (monotonic.saturating_sub(self.started)).as_millis() as Millis;
+        if (system - now).abs() > CLOCK_STEP_MS {
+            *self = Self::new(system, monotonic);
+            return (system, true);
+        }
+        let was_paused = now - self.last > PAUSE_MS;
+        self.last = now;
+        (now, was_paused)
+    }
+}
 
 /// The schedule of all polled servers.
 #[derive(Debug, Default)]
@@ -87,11 +129,15 @@ impl Schedule {
         self.entries.remove(&server);
     }
 
-    /// Restarts all servers at their next times, after the clock was set.
+    /// Restarts all servers at their next times, after the clock was set or the poller was suspended.
+    /// Samples whose time has passed are missed.
     pub fn restart(&mut self, now: Millis) {
         self.queue.clear();
-        for (server, ScheduleEntry { interval, .. }) in std::mem::take(&mut self.entries) {
-            self.set(server, interval, now);
+        for (server, entry) in std::mem::take(&mut self.entries) {
+            if entry.at <= now && !entry.is_waiting {
+                self.missed += ((now - entry.at) / entry.interval + 1) as u64;
+            }
+            self.set(server, entry.interval, now);
         }
     }
 
@@ -199,6 +245,7 @@ fn mix(mut x: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use std::collections::BTreeMap;
 
     fn due(schedule: &mut Schedule, now: Millis) -> Vec<DueSample> {
@@ -311,6 +358,164 @@ mod tests {
             (vec![], None),
             "a removed server stays removed"
         );
+    }
+
+    const SECOND: Millis = 1_000;
+    const MINUTE: Millis = 60 * SECOND;
+    const HOUR: Millis = 60 * MINUTE;
+    const WEEK: Millis = 7 * 24 * HOUR;
+    /// 2026-06-01 12:00 UTC.
+    const START: Millis = 1_780_315_200_000;
+
+    /// What happens to the clocks of the machine.
+    #[derive(Clone, Copy, Debug)]
+    enum Disturbance {
+        /// The machine is suspended. Its monotonic clock stands still meanwhile, or not.
+        Suspend { is_monotonic_too: bool },
+        /// The system clock is set back.
+        SetBack,
+    }
+
+    /// A poller in simulated time. It reads the schedule as `DueProbes` does.
+    struct Machine {
+        schedule: Schedule,
+        clock: PollClock,
+        system: Millis,
+        monotonic: Millis,
+    }
+
+    impl Machine {
+        fn new(intervals: impl IntoIterator<Item = Millis>) -> Self {
+            let mut schedule = Schedule::default();
+            for (id, interval) in (0..).zip(intervals) {
+                schedule.set(ServerId(id), interval, START);
+            }
+            Self {
+                schedule,
+                clock: PollClock::new(START, Duration::ZERO),
+                system: START,
+                monotonic: 0,
+            }
+        }
+
+        /// Returns the samples that are due now, with the time of the schedule.
+        fn due(&mut self) -> (Millis, Vec<DueSample>) {
+            let monotonic = Duration::from_millis(self.monotonic as u64);
+            let (now, was_disturbed) = self.clock.now(self.system, monotonic);
+            if was_disturbed {
+                self.schedule.restart(now);
+            }
+            (now, due(&mut self.schedule, now))
+        }
+
+        /// Sleeps until the next sample is due, at most one second, and wakes up `late`.
+        fn sleep(&mut self, now: Millis, late: Millis) {
+            let due = self.schedule.next_due().map_or(SECOND, |due| due - now);
+            let slept = due.clamp(1, SECOND) + late;
+            self.system += slept;
+            self.monotonic += slept;
+        }
+
+        fn disturb(&mut self, disturbance: Disturbance, size: Millis) {
+            match disturbance {
+                Disturbance::Suspend { is_monotonic_too } => {
+                    self.system += size;
+                    self.monotonic += if is_monotonic_too { size } else { 0 };
+                }
+                Disturbance::SetBack => self.system -= size,
+            }
+        }
+    }
+
+    #[test]
+    fn a_suspend_causes_no_burst() {
+        for disturbance in [
+            Disturbance::Suspend {
+                is_monotonic_too: false,
+            },
+            Disturbance::Suspend {
+                is_monotonic_too: true,
+            },
+            Disturbance::SetBack,
+        ] {
+            let mut machine = Machine::new(std::iter::repeat_n(MINUTE, 6_000));
+            let mut polls: BTreeMap<Millis, usize> = BTreeMap::new();
+            for part in 0..2 {
+                let end = machine.monotonic + 3 * MINUTE;
+                while machine.monotonic < end {
+                    let (now, due) = machine.due();
+                    *polls.entry(now / SECOND).or_default() += due.len();
+                    machine.sleep(now, 0);
+                }
+                if part == 0 {
+                    machine.disturb(disturbance, HOUR);
+                }
+            }
+            // The average is 100 per second, and twice that where the hour was repeated.
+            let busiest = polls.values().max();
+            assert!(busiest < Some(&250), "{disturbance:?}: {busiest:?}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Every server is polled at its interval at every point of a week, whatever the clocks do.
+        #[test]
+        fn polls_at_the_interval_for_a_week(
+            disturbances in prop::collection::vec((0..3_u8, 10 * MINUTE..40 * HOUR, 31 * SECOND..40 * HOUR), 0..8),
+            late in 0..30_i64,
+        ) {
+            let intervals = [5, 10, 10, 60, 60, 60, 60, 300, 300, 3_600, 86_400].map(|seconds| seconds * SECOND);
+            let mut machine = Machine::new(intervals);
+            let mut disturbances = disturbances.into_iter();
+            let mut next = disturbances.next();
+            // Time that the machine has run, without suspends.
+            let (mut ran, mut disturbed_at, mut last_disturbance) = (0, 0, 0);
+            // For each server: time of its last sample, and when it was taken.
+            let mut last: Vec<Option<(Millis, Millis)>> = vec![None; intervals.len()];
+            let mut missed = 0;
+            while ran < WEEK {
+                if let Some((kind, after, size)) = next
+                    && ran - last_disturbance >= after
+                {
+                    missed = machine.schedule.missed();
+                    prop_assert!(last_disturbance > 0 || missed == 0);
+                    machine.disturb(match kind {
+                        0 => Disturbance::SetBack,
+                        kind => Disturbance::Suspend { is_monotonic_too: kind == 1 },
+                    }, size);
+                    (disturbed_at, last_disturbance, next) = (ran, ran, disturbances.next());
+                    last = vec![None; intervals.len()];
+                }
+                let (now, due) = machine.due();
+                for DueSample { server, at } in due {
+                    let interval = intervals[server.0 as usize];
+                    let jitter = interval / JITTER_PARTS + 1 + late;
+                    prop_assert!((0..=jitter).contains(&(now - at)), "{} ms late of {interval}", now - at);
+                    let place = &mut last[server.0 as usize];
+                    match place.replace((at, ran)) {
+                        Some((last_at, last_ran)) => {
+                            prop_assert_eq!(at - last_at, interval);
+                            prop_assert!((ran - last_ran - interval).abs() <= jitter);
+                        }
+                        None => prop_assert!(ran - disturbed_at <= interval + jitter, "the first after a start"),
+                    }
+                }
+                prop_assert!(machine.schedule.queue.len() <= 2 * intervals.len() + 64);
+                if ran == disturbed_at {
+                    missed = machine.schedule.missed();
+                }
+                prop_assert_eq!(machine.schedule.missed(), missed, "missed without a suspend");
+                let before = machine.monotonic;
+                machine.sleep(now, late);
+                ran += machine.monotonic - before;
+            }
+            for (last, interval) in last.iter().zip(intervals) {
+                let since = ran - last.map_or(disturbed_at, |(_, ran)| ran);
+                prop_assert!(since <= interval + interval / JITTER_PARTS + SECOND + late, "{interval} starves");
+            }
+        }
     }
 
     #[test]
