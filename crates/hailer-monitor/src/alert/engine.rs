@@ -329,6 +329,7 @@ impl AlertEngine {
     /// Returns what must be sent and stored now. Call it about once per second. `row` returns the
     /// current state of a server.
     pub fn tick(&mut self, now: Millis, row: impl Fn(ServerId) -> Option<ServerRow>) -> TickOutput {
+        self.follow_clock(now);
         self.check_silence(now);
         let mut output = TickOutput::default();
         let repeats = self.advance(now);
@@ -399,12 +400,8 @@ impl AlertEngine {
             let Some(first) = pending.first else {
                 return false;
             };
-            // Ignore times in the future: the clock was set back.
-            let last = pending
-                .last
-                .filter(|last| *last <= now)
-                .unwrap_or(Millis::MIN / 2);
-            now >= (first + GATHER_DELAY.min(rule.gather)).max(last + rule.gather) || now < first
+            let last = pending.last.unwrap_or(Millis::MIN / 2);
+            now >= (first + GATHER_DELAY.min(rule.gather)).max(last + rule.gather)
         };
         self.rules
             .iter()
@@ -474,6 +471,36 @@ impl AlertEngine {
             incident.phase = Phase::Resolved(at);
             self.pending[number][1].first.get_or_insert(now);
         }
+    }
+
+    /// Shifts all times if the clock was set back, so that they stay as long ago as they were.
+    /// Otherwise nothing would be sent until the clock has caught up.
+    fn follow_clock(&mut self, now: Millis) {
+        let Some(step) = self
+            .last_tick
+            .map(|last| last - now)
+            .filter(|step| *step > 0)
+        else {
+            return;
+        };
+        for incident in self.incidents.values_mut() {
+            incident.notified_at -= step;
+            match &mut incident.phase {
+                // The begin of a notified incident identifies it.
+                Phase::Pending | Phase::Ready => incident.since -= step,
+                Phase::Ending(since) | Phase::Resolved(since) => *since -= step,
+                Phase::Open => {}
+            }
+        }
+        for pending in self.pending.iter_mut().flatten() {
+            for time in [&mut pending.first, &mut pending.last] {
+                *time = time.map(|time| time - step);
+            }
+        }
+        // The next sample is new, although its time is smaller.
+        self.newest = self
+            .newest
+            .map(|(_, arrival)| (Millis::MIN, arrival - step));
     }
 
     /// Evaluates `monitor-silent`.
@@ -1244,7 +1271,7 @@ mod tests {
             // A poll, the delay of the first message, and the time until the next.
             let slack = (interval + 6 + 2 * gather) * SECOND;
             let (mut down, mut flapping) = (None, None);
-            let mut changes: Vec<Millis> = Vec::new();
+            let (mut changes, mut last): (Vec<Millis>, _) = (Vec::new(), START);
             for (place, (count, unit)) in steps.into_iter().enumerate() {
                 for _ in 0..count * unit {
                     let before = (server.health.state, server.health.since);
@@ -1253,6 +1280,7 @@ mod tests {
                     let Health { state, since, .. } = server.health;
                     if before.0 != State::Unknown && (state, since) != before {
                         changes.push(since);
+                        last = since;
                     }
                     for (_, sent) in server.world.sent.drain(..) {
                         let item = &sent.items[0];
@@ -1281,7 +1309,6 @@ mod tests {
                     if lasted > settled + slack {
                         prop_assert_eq!(down.is_some(), state == State::Down, "{} s {:?}", lasted / SECOND, state);
                     }
-                    let last = changes.last().copied().unwrap_or(START);
                     if now - last > rules.steady_after {
                         changes.clear();
                     }
@@ -1295,6 +1322,109 @@ mod tests {
                         prop_assert!(flapping.is_none());
                     }
                 }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// For a week, every timer of the rules ends at its time, also after a suspend, and after the
+        /// clock was set back.
+        #[test]
+        fn timers_end_on_time_for_a_week(
+            phases in prop::collection::vec(20..1_500_i64, 20..60),
+            jumps in prop::collection::vec((any::<bool>(), 60..2_000_i64, 40..86_400_i64), 0..6),
+        ) {
+            let named = |name: &str, toml: &str| Rule { name: name.into(), ..rule(toml) };
+            let mut world = World::new(vec![
+                named("late", "when = 'down'\nfor = '5m'\nrepeat = '6h'\ngather = '0s'"),
+                named("quiet", "when = 'down'\nquiet = ['22:00-07:00']"),
+                named("silent", "when = 'monitor-silent'\nfor = '10m'"),
+            ], 1);
+            let mut health = Health::default();
+            let rules = HealthRules::default();
+            let (mut phases, mut jumps) = (phases.into_iter().cycle(), jumps.into_iter());
+            let mut change = phases.next().map(|minutes| minutes * MINUTE);
+            let mut jump = jumps.next();
+            let (mut is_up, mut last_jump, mut polled_at) = (true, 0, 0);
+            // True time since the start; the clock of the world may be set back. `awake_at`: the end of
+            // the last suspend.
+            let (mut time, mut awake_at): (Millis, Millis) = (0, 0);
+            // When the outage began, was noticed, and was last notified by the rule "late".
+            let (mut begin, mut notified): (Option<Millis>, Option<Millis>) = (None, None);
+            // If the clock was set back in an outage, its begin is known up to a poll.
+            let mut tolerance = 6 * SECOND;
+            while time < 7 * 24 * 60 * MINUTE {
+                if let Some((is_suspend, after, seconds)) = jump
+                    && time - last_jump > after * MINUTE
+                {
+                    let size = seconds * SECOND;
+                    (last_jump, jump) = (time, jumps.next());
+                    if is_suspend {
+                        time += size;
+                        world.now += size;
+                        awake_at = time;
+                    } else {
+                        world.now -= size;
+                        tolerance = 6 * SECOND + MINUTE;
+                    }
+                }
+                if change.is_some_and(|change| time >= change) {
+                    is_up = !is_up;
+                    change = phases.next().map(|minutes| time + minutes * MINUTE);
+                }
+                if time - polled_at >= MINUTE {
+                    polled_at = time;
+                    let at = world.now;
+                    let answered = health.sample(&rules, MINUTE, at, is_up, || "silence".into());
+                    let _ = answered;
+                    let row = world.rows.get_mut(&ServerId(0)).unwrap();
+                    row.set_health(&health);
+                    row.last_sample = Some(Sample {
+                        server: ServerId(0), at, is_answered: is_up, players: None, max: None, latency: None,
+                        sent: 1, resent: 0,
+                    });
+                    world.engine.sample(row, at);
+                    if is_up {
+                        (begin, notified) = (None, None);
+                        tolerance = 6 * SECOND;
+                    } else {
+                        begin.get_or_insert(time);
+                    }
+                }
+                world.wait(2 * SECOND);
+                time += 2 * SECOND;
+                for (at, sent) in world.sent.drain(..) {
+                    prop_assert!(sent.rule != "silent", "the monitor polls");
+                    let clock = at.rem_euclid(24 * 60 * MINUTE) / (60 * MINUTE);
+                    let is_night = !(7..22).contains(&clock);
+                    prop_assert_eq!(sent.held_until.is_some(), sent.rule == "quiet" && is_night);
+                    if let Some(until) = sent.held_until {
+                        prop_assert_eq!(until.rem_euclid(24 * 60 * MINUTE), 7 * 60 * MINUTE);
+                        prop_assert!((0..=9 * 60 * MINUTE).contains(&(until - at)));
+                    }
+                    if sent.rule == "late" && sent.kind != NotificationKind::Resolved {
+                        let due = match notified {
+                            Some(notified) => notified + 6 * 60 * MINUTE,
+                            None => begin.unwrap() + 5 * MINUTE,
+                        };
+                        prop_assert!(time >= due - tolerance, "{} s early", (due - time) / SECOND);
+                        notified = Some(time);
+                    }
+                }
+                let due = match (notified, begin) {
+                    (Some(notified), _) => notified + 6 * 60 * MINUTE,
+                    (None, Some(begin)) => begin + 5 * MINUTE,
+                    (None, None) => continue,
+                };
+                // After a suspend, the next poll may have to confirm the outage.
+                let due = if due < awake_at || begin > Some(awake_at - 2 * MINUTE) {
+                    due.max(awake_at + 2 * MINUTE)
+                } else {
+                    due
+                };
+                prop_assert!(time <= due + tolerance, "{} s late", (time - due) / SECOND);
             }
         }
     }
