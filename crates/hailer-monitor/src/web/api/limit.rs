@@ -7,7 +7,9 @@ use axum::http::{Extensions, HeaderMap, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use governor::middleware::NoOpMiddleware;
+use governor::state::{InMemoryState, NotKeyed};
+use governor::{Quota, RateLimiter};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU32;
@@ -31,29 +33,31 @@ pub(super) struct Limits {
     writes: LimitTable,
 }
 
-struct LimitTable {
-    slots: Box<[DefaultDirectRateLimiter]>,
-    clock: DefaultClock,
+struct LimitTable<C: Clock = DefaultClock> {
+    slots: Box<[Slot<C>]>,
+    clock: C,
     hash: RandomState,
 }
+
+type Slot<C> = RateLimiter<NotKeyed, InMemoryState, C, NoOpMiddleware<<C as Clock>::Instant>>;
 
 impl Limits {
     pub(super) fn new(reads: Rate, writes: Rate) -> Self {
         Self {
-            reads: LimitTable::new(reads),
-            writes: LimitTable::new(writes),
+            reads: LimitTable::new(reads, DefaultClock::default()),
+            writes: LimitTable::new(writes, DefaultClock::default()),
         }
     }
 }
 
-impl LimitTable {
-    fn new(rate: Rate) -> Self {
+impl<C: Clock + Clone> LimitTable<C> {
+    fn new(rate: Rate, clock: C) -> Self {
         let number = |number: u32| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(number(rate.per_second)).allow_burst(number(rate.burst));
-        let slots = (0..SLOTS).map(|_| RateLimiter::direct(quota)).collect();
+        let slot = |_| RateLimiter::direct_with_clock(quota, clock.clone());
         Self {
-            slots,
-            clock: DefaultClock::default(),
+            slots: (0..SLOTS).map(slot).collect(),
+            clock,
             hash: RandomState::new(),
         }
     }
@@ -141,13 +145,16 @@ fn client(peer: Option<IpAddr>, headers: &HeaderMap, is_behind_proxy: bool) -> I
 #[cfg(test)]
 mod tests {
     use super::*;
+    use governor::clock::FakeRelativeClock;
+    use proptest::prelude::*;
 
     #[test]
     fn allows_a_burst_then_limits_the_rate() {
-        let table = LimitTable::new(Rate {
+        let rate = Rate {
             per_second: 1,
             burst: 3,
-        });
+        };
+        let table = LimitTable::new(rate, DefaultClock::default());
         let [one, same]: [IpAddr; 2] =
             ["2001:db8::1", "2001:db8::2:3"].map(|text| text.parse().unwrap());
         assert!((0..3).all(|_| table.take(one).is_ok()));
@@ -160,6 +167,44 @@ mod tests {
         let others =
             (1..=50).filter(|last| table.take(Ipv4Addr::new(192, 0, 2, *last).into()).is_ok());
         assert!(others.count() >= 49, "somebody else");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// For a week, a client below the limit is served every time, and one above it gets the limit.
+        #[test]
+        fn a_week_at_a_steady_rate_gets_the_limit(share in 10..400_u64, suspended_hours in 0..48_u64, at_day in 0..7_u64) {
+            const WEEK: Duration = Duration::from_secs(7 * 86_400);
+            let rate = Rate { per_second: 2, burst: 5 };
+            let clock = FakeRelativeClock::default();
+            let table = LimitTable::new(rate, clock.clone());
+            let client: IpAddr = Ipv4Addr::new(192, 0, 2, 1).into();
+            // One request in each `gap`: `share` percent of the limit.
+            let gap = Duration::from_millis(50_000 / share);
+            let (mut ran, mut sent, mut served) = (Duration::ZERO, 0_u64, 0_u64);
+            let mut suspend = Some(Duration::from_secs(suspended_hours * 3_600));
+            while ran < WEEK {
+                sent += 1;
+                match table.take(client) {
+                    Ok(()) => served += 1,
+                    Err(wait) => prop_assert!(wait <= Duration::from_millis(500), "{wait:?}"),
+                }
+                clock.advance(gap);
+                ran += gap;
+                if ran.as_secs() >= at_day * 86_400 {
+                    clock.advance(suspend.take().unwrap_or_default());
+                }
+            }
+            let limit = WEEK.as_secs() * u64::from(rate.per_second);
+            if gap >= Duration::from_millis(500) {
+                prop_assert_eq!(served, sent, "below the limit");
+            } else {
+                // A burst at the start and after a suspend.
+                let range = limit * 99 / 100..=limit + 2 * u64::from(rate.burst);
+                prop_assert!(range.contains(&served), "{served} of {limit}");
+            }
+        }
     }
 
     #[test]
