@@ -72,7 +72,7 @@ pub struct Health {
     /// When the server entered this state, in Unix milliseconds: for an outage, the time of the first
     /// missed reply.
     pub since: Millis,
-    /// State of the last event.
+    /// The current state once it was reported; `Unknown` before, while the server is flapping.
     #[serde(default)]
     reported: State,
     /// Missed replies in a row.
@@ -193,6 +193,9 @@ impl Health {
             }
             _ => {}
         }
+        if is_change && self.is_flapping {
+            self.reported = State::Unknown;
+        }
         let is_lasting = at - self.since >= rules.settled_after(interval);
         if !self.is_settled() && (is_lasting || !self.is_flapping) {
             self.reported = self.state;
@@ -283,7 +286,7 @@ mod tests {
     #[test]
     fn a_restart_keeps_a_server_flapping() {
         let mut health = Health::known(State::Up, 1).flapping(1);
-        assert_eq!(states(&mut health, 1, "--+++++++++"), "");
+        assert_eq!(states(&mut health, 1, "--+++++++++"), "2:up");
         assert_eq!(states(&mut health, 1 + 11 * MINUTE, "++"), "1:steady");
     }
 

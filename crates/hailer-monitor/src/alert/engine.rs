@@ -14,6 +14,9 @@
 //! incident; none for rules that are false. Open incidents are stored in the history, so that a
 //! restart neither repeats messages nor loses the end of an incident.
 //!
+//! An incident also ends with a message when its server is removed or renamed, or when the rule no
+//! longer watches it.
+//!
 //! A rule about `down` is two rules: while a server is flapping, its short outages are not incidents,
 //! so a second rule with the same receivers is about flapping.
 
@@ -28,6 +31,7 @@ use compact_str::CompactString;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// Maximum length of a text of a server in a notification, in characters.
 const MAX_TEXT_CHARS: usize = 300;
@@ -77,6 +81,21 @@ struct Incident {
     /// When it was last notified, in Unix milliseconds; 0: never.
     notified_at: Millis,
     change: Option<Box<ValueChange>>,
+    /// Description of the server, as in the messages so far. `None` for the monitor itself.
+    server: Option<Arc<Server>>,
+    /// Why it ended although the condition did not.
+    departure: Option<Departure>,
+}
+
+/// Why an incident ended although its condition did not.
+#[derive(Clone, Debug)]
+enum Departure {
+    /// The server was removed.
+    Removed,
+    /// The server was renamed. The incident continues under the new name.
+    Renamed(String),
+    /// The server was changed, and the rule does not watch it any more.
+    Unwatched,
 }
 
 /// See the diagram in the module documentation.
@@ -154,11 +173,23 @@ impl AlertEngine {
                     is_confirmed: false,
                     notified_at: open.notified_at,
                     change: None,
+                    server: None,
+                    departure: None,
                 };
                 engine.incidents.insert(key, incident);
             }
         }
         engine
+    }
+
+    /// Describes a server of incidents that were open before a restart, so that they can end with its
+    /// name.
+    pub fn describe(&mut self, server: &Arc<Server>) {
+        for ((_, id), incident) in &mut self.incidents {
+            if *id == server.id {
+                incident.server = Some(server.clone());
+            }
+        }
     }
 
     /// Returns the number of the rule, and the id of the server. `None` if there is no such rule.
@@ -196,14 +227,21 @@ impl AlertEngine {
         }
         let id = row.server.id;
         let mut ended = Vec::new();
+        let mut departed = Vec::new();
         for (number, rule) in numbered(&self.rules) {
             let key = (number, id);
-            if !rule.watches(&row.server) {
-                // The rule may have matched before the server's labels changed.
-                let removed = self.incidents.remove(&key);
-                if removed.is_some_and(|incident| incident.phase.is_notified()) {
-                    self.closed.push(key);
+            if let Some(incident) = self.incidents.get_mut(&key) {
+                if let Some(departure) = incident.departure_of(row, rule) {
+                    departed.push((key, departure));
+                    continue;
                 }
+                // A new incident begins after the message about its end.
+                if incident.departure.is_some() {
+                    continue;
+                }
+                incident.server = Some(row.server.clone());
+            }
+            if !rule.watches(&row.server) {
                 continue;
             }
             let Some(holds) = rule.condition.holds(row, now) else {
@@ -226,11 +264,16 @@ impl AlertEngine {
                             Condition::Flapping => row.changes.first().copied().unwrap_or(at),
                             _ => at,
                         };
-                        self.incidents.insert(key, Incident::new(since, None));
+                        let incident = Incident::new(since, None, Some(row.server.clone()));
+                        self.incidents.insert(key, incident);
                     }
                 }
                 (Some(incident), true) => {
                     incident.is_confirmed = true;
+                    // While the server is flapping, it may be another outage by now.
+                    if rule.condition == Condition::Down && !incident.phase.is_notified() {
+                        incident.since = row.since;
+                    }
                     if matches!(incident.phase, Phase::Ending(_) | Phase::Resolved(_)) {
                         // Its end was not notified yet, so the incident continues.
                         incident.phase = Phase::Open;
@@ -263,10 +306,28 @@ impl AlertEngine {
         for (key, at) in ended {
             self.resolve(key, at, now);
         }
+        for (key, departure) in departed {
+            self.end(key, departure, now);
+        }
+    }
+
+    /// Ends an incident although its condition is true.
+    fn end(&mut self, key: (u16, ServerId), departure: Departure, now: Millis) {
+        let Some(incident) = self.incidents.get_mut(&key) else {
+            return;
+        };
+        match incident.phase {
+            Phase::Pending | Phase::Ready => drop(self.incidents.remove(&key)),
+            Phase::Open | Phase::Ending(_) => {
+                incident.departure = Some(departure);
+                self.resolve(key, now, now);
+            }
+            Phase::Resolved(_) => {}
+        }
     }
 
     /// Processes an event of a server: coming up, or a change.
-    pub fn event(&mut self, server: &Server, event: &Event) {
+    pub fn event(&mut self, server: &Arc<Server>, event: &Event) {
         for (number, rule) in numbered(&self.rules) {
             let difference = match (&event.kind, rule.condition) {
                 (EventKind::Up, Condition::Up) => None,
@@ -303,22 +364,19 @@ impl AlertEngine {
                     });
                     self.incidents
                         .entry(key)
-                        .or_insert_with(|| Incident::new(event.at, change));
+                        .or_insert_with(|| Incident::new(event.at, change, Some(server.clone())));
                 }
             }
         }
     }
 
-    /// Removes the incidents of servers that are no longer monitored, without a message.
-    pub fn remove_servers(&mut self, is_removed: impl Fn(ServerId) -> bool) {
-        let closed = &mut self.closed;
-        self.incidents.retain(|key, incident| {
-            let is_kept = key.1 == MONITOR_ID || !is_removed(key.1);
-            if !is_kept && incident.phase.is_notified() {
-                closed.push(*key);
-            }
-            is_kept
-        });
+    /// Ends the incidents of servers that are no longer monitored.
+    pub fn remove_servers(&mut self, is_removed: impl Fn(ServerId) -> bool, now: Millis) {
+        let removed = |key: &&(u16, ServerId)| key.1 != MONITOR_ID && is_removed(key.1);
+        let removed: Vec<_> = self.incidents.keys().filter(removed).copied().collect();
+        for key in removed {
+            self.end(key, Departure::Removed, now);
+        }
     }
 
     /// Sets the shortest interval of all servers, in milliseconds; `None` without servers.
@@ -336,10 +394,11 @@ impl AlertEngine {
         let due = self.due_messages(now);
         let mut ready = self.ready_incidents(&due);
         for (number, repeated) in repeats.into_iter().enumerate() {
-            let [begun, ended] = std::mem::take(&mut ready[number]);
+            let [begun, ended, departed] = std::mem::take(&mut ready[number]);
             for (place, kind, incidents) in [
                 (0, NotificationKind::Firing, begun),
                 (1, NotificationKind::Resolved, ended),
+                (1, NotificationKind::Resolved, departed),
             ] {
                 if due[number][place] {
                     self.pending[number][place].first = None;
@@ -410,19 +469,24 @@ impl AlertEngine {
             .collect()
     }
 
-    /// Returns, for each rule, the incidents of its due messages: begun and ended.
-    fn ready_incidents(&self, due: &[[bool; 2]]) -> Vec<[Vec<(Millis, ServerId)>; 2]> {
-        let mut ready = vec![[Vec::new(), Vec::new()]; self.rules.len()];
+    /// Returns, for each rule, the incidents of its due messages: begun, ended, and those whose servers
+    /// have departed.
+    fn ready_incidents(&self, due: &[[bool; 2]]) -> Vec<[Vec<(Millis, ServerId)>; 3]> {
+        let mut ready = vec![[const { Vec::new() }; 3]; self.rules.len()];
         if !due.iter().any(|both| both.contains(&true)) {
             return ready;
         }
         for (&(number, id), incident) in &self.incidents {
-            let place = match incident.phase {
-                Phase::Ready => 0,
-                Phase::Resolved(_) => 1,
+            let (message, place) = match incident.phase {
+                Phase::Ready => (0, 0),
+                Phase::Resolved(_) if incident.departure.is_some() => (1, 2),
+                Phase::Resolved(_) => (1, 1),
                 _ => continue,
             };
-            if due.get(usize::from(number)).is_some_and(|both| both[place]) {
+            if due
+                .get(usize::from(number))
+                .is_some_and(|both| both[message])
+            {
                 ready[usize::from(number)][place].push((incident.since, id));
             }
         }
@@ -529,7 +593,7 @@ impl AlertEngine {
             match (self.incidents.get_mut(&key), is_silent) {
                 (None, true) => {
                     self.incidents
-                        .insert(key, Incident::new(last_arrival, None));
+                        .insert(key, Incident::new(last_arrival, None, None));
                 }
                 (Some(incident), true) => {
                     incident.is_confirmed = true;
@@ -575,16 +639,12 @@ impl AlertEngine {
         } else {
             0
         };
-        // A rule about `down` has messages about flapping too.
         let condition = rule.condition.kind();
-        hash.update(format!(
-            "{}\0{condition:?}\0{kind:?}\0{repeated_at}",
-            rule.name
-        ));
+        hash.update(format!("{kind:?}\0{repeated_at}"));
         let mut items = Vec::new();
         for &(since, id) in &incidents {
-            hash.update(since.to_be_bytes());
-            hash.update(id.0.to_be_bytes());
+            let incident_id = incident_id(rule, id, since);
+            hash.update(&incident_id);
             let place = (number as u16, id);
             let Some(key) = self.key(place) else {
                 continue;
@@ -594,13 +654,9 @@ impl AlertEngine {
             };
             if items.len() < MAX_LISTED_SERVERS {
                 let row = row(id);
-                items.push(affected_server(
-                    id,
-                    rule.condition,
-                    incident,
-                    row.as_ref(),
-                    now,
-                ));
+                let mut item = affected_server(id, rule.condition, incident, row.as_ref(), now);
+                item.incident = incident_id;
+                items.push(item);
             }
             incident.notified_at = now;
             match kind {
@@ -640,14 +696,47 @@ impl AlertEngine {
     }
 }
 
+/// Returns the id of an incident: 32 hexadecimal digits, the same on every node.
+fn incident_id(rule: &Rule, server: ServerId, since: Millis) -> String {
+    // A rule about `down` has incidents about flapping too.
+    let condition = rule.condition.kind().word();
+    let key = format!("{}\0{condition}\0{}\0{since}", rule.name, server.0);
+    hex(&Sha256::digest(key))
+}
+
 impl Incident {
-    fn new(since: Millis, change: Option<Box<ValueChange>>) -> Self {
+    fn new(since: Millis, change: Option<Box<ValueChange>>, server: Option<Arc<Server>>) -> Self {
         Self {
             since,
             phase: Phase::Pending,
             is_confirmed: true,
             notified_at: 0,
             change,
+            server,
+            departure: None,
+        }
+    }
+
+    /// Returns why it ends now although its condition may be true; `None` if it does not.
+    fn departure_of(&self, row: &ServerRow, rule: &Rule) -> Option<Departure> {
+        if self.departure.is_some() {
+            return None;
+        }
+        let known = self.server.as_ref().map(|server| &server.name);
+        if known.is_some_and(|known| *known != row.server.name) {
+            return Some(Departure::Renamed(row.server.name.clone()));
+        }
+        (!rule.watches(&row.server)).then_some(Departure::Unwatched)
+    }
+}
+
+impl Departure {
+    /// Returns the state of the server in `schema/alert-v2.json`.
+    fn word(&self) -> &'static str {
+        match self {
+            Self::Removed => "removed",
+            Self::Renamed(_) => "renamed",
+            Self::Unwatched => "unwatched",
         }
     }
 }
@@ -683,13 +772,24 @@ fn affected_server(
         return item;
     }
     item.id = Some(id);
+    match incident.server.as_ref().or(row.map(|row| &row.server)) {
+        Some(server) => {
+            item.name = cut(&server.name);
+            item.group = cut(&server.group);
+            item.target = cut(&server.target);
+        }
+        None => item.name = format!("server {}", id.0),
+    }
+    if let Some(departure) = &incident.departure {
+        item.state = departure.word().into();
+        if let Departure::Renamed(name) = departure {
+            item.to = Some(cut(name));
+        }
+        return item;
+    }
     let Some(row) = row else {
-        item.name = format!("server {}", id.0);
         return item;
     };
-    item.name = cut(&row.server.name);
-    item.group = cut(&row.server.group);
-    item.target = cut(&row.server.target);
     item.state = match row.state {
         // The state of an outage that lasts, and of its end.
         _ if row.is_flapping && !(condition == Condition::Down && row.is_settled) => "flapping",
@@ -1196,9 +1296,11 @@ mod tests {
         assert_eq!(world.messages(), "");
         world.restart();
         world.sample(0, Some(1));
-        world.engine.remove_servers(|id| id == ServerId(1));
-        world.wait(MINUTE);
-        assert_eq!(world.messages(), "2:resolved s0");
+        world.rows.remove(&ServerId(1));
+        let now = world.now;
+        world.engine.remove_servers(|id| id == ServerId(1), now);
+        world.wait(2 * MINUTE);
+        assert_eq!(world.messages(), "2:resolved s0; 2:resolved server 1");
         assert!(
             world.open.is_empty(),
             "incidents of removed servers are closed"
@@ -1206,15 +1308,67 @@ mod tests {
     }
 
     #[test]
-    fn same_incidents_have_the_same_id() {
-        let ids = |extra: bool| {
-            let mut world = World::new(vec![rule("when = 'down'")], 3);
-            (0..if extra { 3 } else { 2 }).for_each(|id| world.sample(id, None));
-            world.wait(MINUTE);
-            world.sent[0].1.id.clone()
+    fn a_departed_server_ends_its_incidents_with_a_message() {
+        let mut world = World::new(
+            vec![rule("when = 'down'\ngather = '0s'\ngroups = ['eu']")],
+            4,
+        );
+        (0..4).for_each(|id| world.sample(id, None));
+        world.wait(MINUTE);
+        assert_eq!(world.messages(), "0:firing s0,s1,s2,s3");
+        let mut edit = |id: i64, change: fn(&mut Server)| {
+            let row = world.rows.get_mut(&ServerId(id)).unwrap();
+            change(Arc::make_mut(&mut row.server));
+            world.engine.sample(row, world.now);
         };
-        assert_eq!(ids(false), ids(false));
-        assert_ne!(ids(false), ids(true));
+        edit(0, |server| server.name = "lobby".into());
+        edit(1, |server| server.group = "us".into());
+        world.rows.remove(&ServerId(2));
+        let now = world.now;
+        world.engine.remove_servers(|id| id == ServerId(2), now);
+        world.wait(SECOND);
+        let (_, ended) = world.sent.pop().unwrap();
+        assert_eq!(ended.kind, NotificationKind::Resolved);
+        let of = |item: &AffectedServer| (item.name.clone(), item.state.clone(), item.to.clone());
+        let mut items: Vec<_> = ended.items.iter().map(of).collect();
+        items.sort();
+        let renamed = ("s0".into(), "renamed".into(), Some("lobby".into()));
+        let unwatched = ("s1".into(), "unwatched".into(), None);
+        let removed = ("s2".into(), "removed".into(), None);
+        assert_eq!(items, [renamed, unwatched, removed]);
+        assert!(world.sent.is_empty());
+        // The incident of a renamed server goes on under its new name.
+        (0..2).for_each(|id| world.sample(id, None));
+        world.wait(MINUTE);
+        assert_eq!(world.messages(), "1:firing lobby");
+        assert_eq!(world.open.len(), 2);
+        world.sample(0, Some(1));
+        world.sample(3, Some(1));
+        world.wait(MINUTE);
+        assert_eq!(world.messages(), "2:resolved lobby,s3");
+        assert!(world.open.is_empty() && world.engine.is_empty());
+    }
+
+    #[test]
+    fn incidents_have_the_same_id_on_every_node() {
+        let message = |servers: &[i64]| {
+            let mut world = World::new(vec![rule("when = 'down'")], 3);
+            servers.iter().for_each(|id| world.sample(*id, None));
+            world.wait(MINUTE);
+            servers.iter().for_each(|id| world.sample(*id, Some(1)));
+            world.wait(MINUTE);
+            let [firing, resolved] = [0, 1].map(|place| world.sent[place].1.clone());
+            (firing, resolved)
+        };
+        let (firing, resolved) = message(&[0, 1]);
+        let (again, _) = message(&[0, 1]);
+        let (other, _) = message(&[1, 2]);
+        assert_eq!(firing.id, again.id);
+        assert!(firing.id != other.id && firing.id != resolved.id);
+        // Two leaders may gather other servers into one message. The servers have the same ids.
+        assert_eq!(firing.items[1].incident, other.items[0].incident);
+        assert_eq!(firing.items[1].incident, resolved.items[1].incident);
+        assert_ne!(firing.items[0].incident, firing.items[1].incident);
     }
 
     proptest! {

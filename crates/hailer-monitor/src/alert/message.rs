@@ -101,6 +101,8 @@ impl Context<'_> {
                     .map(|share| format!("{:.2} %", f64::from(share) * 100.0)),
             ),
             Placeholder::Since => self.time(item.since),
+            Placeholder::Until => item.until.map(|until| self.time(until)).unwrap_or_default(),
+            Placeholder::Incident => item.incident.clone(),
             Placeholder::For => duration(item.until.unwrap_or(notification.at) - item.since),
             Placeholder::Changes => self.changes(),
             Placeholder::At => self.time(notification.at),
@@ -127,6 +129,9 @@ impl Context<'_> {
 
     fn changes(&self) -> String {
         let changes = &self.item.changes;
+        if changes.is_empty() {
+            return String::new();
+        }
         let time = |at: &Millis| zoned(*at, self.zone).strftime("%H:%M:%S").to_string();
         let times: Vec<String> = changes.iter().map(time).collect();
         format!("{} times, at {}", changes.len(), times.join(", "))
@@ -351,8 +356,9 @@ fn title_and_text(
                 more += 1;
                 continue;
             }
+            let departed = departure(item).map(|texts| Template::built_in(texts.line));
             let mut line = fill(
-                &line_template,
+                departed.as_ref().unwrap_or(&line_template),
                 notification,
                 std::slice::from_ref(item),
                 &zone,
@@ -435,6 +441,18 @@ fn templates(notification: &Notification) -> (Template, Template, &'static str) 
         (&message.title, &message.text)
     };
     let title = match (title, &message.title) {
+        // Templates are about the condition, which did not end.
+        _ if notification
+            .items
+            .iter()
+            .all(|item| departure(item).is_some()) =>
+        {
+            let first = notification.items.first().and_then(departure);
+            Template::built_in(match first {
+                Some(texts) if notification.count() == 1 => texts.title,
+                _ => "Alerts of {server} ended",
+            })
+        }
         (Some(title), _) => title.clone(),
         (None, Some(title)) => {
             prefix = "Resolved: ";
@@ -447,6 +465,26 @@ fn templates(notification: &Notification) -> (Template, Template, &'static str) 
         .clone()
         .unwrap_or_else(|| Template::built_in(default.line));
     (title, line, prefix)
+}
+
+/// Returns the texts about a server whose incident ended although the condition did not.
+fn departure(item: &AffectedServer) -> Option<DefaultTexts> {
+    let texts = DefaultTexts::new;
+    Some(match item.state.as_str() {
+        "removed" => texts(
+            "{server} is no longer monitored",
+            "{server} is no longer monitored; the alert \"{rule}\" has ended",
+        ),
+        "renamed" => texts(
+            "{server} was renamed",
+            "{server} is now called {to}; the alert \"{rule}\" has ended under the old name",
+        ),
+        "unwatched" => texts(
+            "{server} was changed",
+            "{server} is no longer watched by the alert \"{rule}\", which has ended",
+        ),
+        _ => return None,
+    })
 }
 
 /// Default templates of a condition.
@@ -738,6 +776,8 @@ fn plain(text: &str) -> String {
 
 #[derive(Serialize)]
 struct JsonServer {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    incident: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<i64>,
     name: String,
@@ -785,6 +825,7 @@ impl JsonServer {
     fn new(item: &AffectedServer, page: Option<&str>) -> Self {
         let short = |text: &Option<String>| text.as_deref().map(plain);
         Self {
+            incident: item.incident.clone(),
             id: item.id.map(|id| id.0),
             name: plain(&item.name),
             group: plain(&item.group),
@@ -871,7 +912,7 @@ mod tests {
         let (_, text) = title_and_text(Form::Json, &[notification], None);
         assert!(
             text.starts_with(
-                "{x} lobby eu ugp://127.0.0.1 down 3 20 12.3 ms ? 2026-06-01 14:00 +02 2h 5m "
+                "{x} lobby eu ugp://127.0.0.1 down 3 20 12.3 ms ? 2026-06-01 14:00 +02  2h 5m "
             ),
             "{text}"
         );
@@ -1040,6 +1081,28 @@ mod tests {
             ("a is fixed", "3", "white_check_mark")
         );
         assert_eq!(of("Click"), "https://status.example/server/a");
+    }
+
+    #[test]
+    fn an_end_without_the_condition_names_its_reason() {
+        let mut ended = notification(NotificationKind::Resolved, vec![item("lobby")]);
+        ended.message.resolved_text = Some(Template::built_in("{server} is back"));
+        ended.items[0].state = "removed".into();
+        let texts =
+            |ended: &Notification| title_and_text(Form::Json, std::slice::from_ref(ended), None);
+        assert_eq!(
+            texts(&ended),
+            (
+                "lobby is no longer monitored".to_owned(),
+                "lobby is no longer monitored; the alert \"r\" has ended".to_owned()
+            )
+        );
+        ended.items.push(item("old"));
+        ended.items[1].state = "renamed".into();
+        ended.items[1].to = Some("new".into());
+        let (title, text) = texts(&ended);
+        assert_eq!(title, "Alerts of 2 servers ended");
+        assert!(text.contains("\nold is now called new; "), "{text}");
     }
 
     #[test]

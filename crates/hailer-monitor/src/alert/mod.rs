@@ -53,7 +53,7 @@ use crate::history::{History, HistoryError};
 use crate::sample::Millis;
 use crate::sample::unix_millis as now;
 use crate::server::{Server, ServerId};
-use crate::state::{ServerRow, StateTable};
+use crate::state::{ServerRow, StateTable, Update};
 use governor::clock::Clock;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use queue::{MessageQueue, NextStep};
@@ -63,6 +63,7 @@ use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
 
@@ -297,14 +298,20 @@ impl Alerts {
             })
             .await;
         let queue = Arc::new(queue);
-        let engine = Arc::new(Mutex::new(AlertEngine::new(config.rules.clone(), &open)));
+        let mut engine = AlertEngine::new(config.rules.clone(), &open);
+        for id in open.iter().filter_map(|open| open.key.server) {
+            let server = match live.row(id) {
+                Some(row) => Some(row.server),
+                // It was removed while no monitor was running.
+                None => history.server(id).await?.map(Arc::new),
+            };
+            server.iter().for_each(|server| engine.describe(server));
+        }
+        let engine = Arc::new(Mutex::new(engine));
         let config = Arc::new(config);
-        let mut tasks = vec![tokio::spawn(evaluate(
-            engine.clone(),
-            queue.clone(),
-            live,
-            interval,
-        ))];
+        let updates = live.listen();
+        let evaluation = evaluate(engine.clone(), queue.clone(), live, updates, interval);
+        let mut tasks = vec![tokio::spawn(evaluation)];
         for receiver in &config.receivers {
             tasks.push(tokio::spawn(deliver(
                 receiver.clone(),
@@ -377,9 +384,9 @@ async fn evaluate(
     engine: Arc<Mutex<AlertEngine>>,
     queue: Arc<MessageQueue>,
     live: Arc<StateTable>,
+    mut updates: broadcast::Receiver<Arc<Update>>,
     interval: Duration,
 ) {
-    let mut updates = live.listen();
     let mut ticks = tokio::time::interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let interval = millis(interval);
@@ -394,11 +401,8 @@ async fn evaluate(
                 Ok(update) => {
                     let mut engine = lock(&engine);
                     let now = now();
-                    for id in &update.servers {
-                        match live.row(*id) {
-                            Some(row) => engine.sample(&row, now),
-                            None => engine.remove_servers(|removed| removed == *id),
-                        }
+                    for row in update.servers.iter().filter_map(|id| live.row(*id)) {
+                        engine.sample(&row, now);
                     }
                     for event in &update.events {
                         if let Some(row) = live.row(event.server) {
@@ -425,8 +429,6 @@ async fn evaluate(
             queue.write().await;
         }
         if tick.is_multiple_of(TICKS_PER_CLEANUP) {
-            // Servers whose removal was in a lost update.
-            lock(&engine).remove_servers(|id| live.row(id).is_none());
             // On an error, the next cleanup deletes the rest.
             let _ = queue.delete_old(now()).await;
         }
@@ -437,6 +439,7 @@ async fn evaluate(
 /// milliseconds.
 fn evaluate_all(engine: &mut AlertEngine, live: &StateTable, interval: Millis) {
     let now = now();
+    engine.remove_servers(|id| live.row(id).is_none(), now);
     let mut shortest: Option<Millis> = None;
     live.pick(|row| {
         engine.sample(row, now);

@@ -122,6 +122,8 @@ impl ConditionKind {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AffectedServer {
+    /// Id of the incident: 32 hexadecimal digits, the same in all its messages and on every node.
+    pub incident: String,
     /// Id of the server; `None` for the monitor itself.
     pub id: Option<ServerId>,
     /// Configured name of the server.
@@ -130,7 +132,8 @@ pub struct AffectedServer {
     pub group: String,
     /// Address as configured.
     pub target: String,
-    /// `up`, `down`, `unknown` or `flapping`; empty for the monitor itself.
+    /// `up`, `down`, `unknown` or `flapping`; `removed`, `renamed` or `unwatched` if the incident ended
+    /// for this reason; empty for the monitor itself.
     pub state: String,
     /// When the condition became true, in Unix milliseconds.
     pub since: Millis,
@@ -153,7 +156,7 @@ pub struct AffectedServer {
     pub error: Option<String>,
     /// Value before a change.
     pub from: Option<String>,
-    /// Value after a change.
+    /// Value after a change, or the new name of a renamed server.
     pub to: Option<String>,
     /// Name that the server reports.
     pub title: Option<String>,

@@ -34,6 +34,17 @@ impl History {
             .await
     }
 
+    /// Returns a server, also a removed one.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn server(&self, id: ServerId) -> Result<Option<Server>, HistoryError> {
+        let rows =
+            "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE id = $1";
+        let found = self.all(sqlx::query(rows).bind(id.0), server).await?;
+        Ok(found.into_iter().next())
+    }
+
     /// Returns the last number that was assigned.
     ///
     /// # Errors
