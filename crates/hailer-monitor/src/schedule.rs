@@ -367,7 +367,7 @@ mod tests {
     /// 2026-06-01 12:00 UTC.
     const START: Millis = 1_780_315_200_000;
 
-    /// What happens to the clocks of the machine.
+    /// A jump of the clocks of the machine.
     #[derive(Clone, Copy, Debug)]
     enum Disturbance {
         /// The machine is suspended. Its monotonic clock stands still meanwhile, or not.
@@ -460,7 +460,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 6, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Every server is polled at its interval at every point of a week, whatever the clocks do.
+        /// Every server is polled at its interval at every point of a week, also after jumps of the clocks.
         #[test]
         fn polls_at_the_interval_for_a_week(
             disturbances in prop::collection::vec((0..3_u8, 10 * MINUTE..40 * HOUR, 31 * SECOND..40 * HOUR), 0..8),

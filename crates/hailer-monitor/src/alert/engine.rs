@@ -94,7 +94,7 @@ enum Departure {
     Removed,
     /// The server was renamed. The incident continues under the new name.
     Renamed(String),
-    /// The server was changed, and the rule does not watch it any more.
+    /// The server was changed, and the rule no longer watches it.
     Unwatched,
 }
 
@@ -537,7 +537,7 @@ impl AlertEngine {
         }
     }
 
-    /// Shifts all times if the clock was set back, so that they stay as long ago as they were.
+    /// Shifts all times if the clock was set back, so that timers end when they should.
     /// Otherwise nothing would be sent until the clock has caught up.
     fn follow_clock(&mut self, now: Millis) {
         let Some(step) = self
@@ -1337,7 +1337,7 @@ mod tests {
         let removed = ("s2".into(), "removed".into(), None);
         assert_eq!(items, [renamed, unwatched, removed]);
         assert!(world.sent.is_empty());
-        // The incident of a renamed server goes on under its new name.
+        // The incident of a renamed server continues under its new name.
         (0..2).for_each(|id| world.sample(id, None));
         world.wait(MINUTE);
         assert_eq!(world.messages(), "1:firing lobby");
