@@ -54,8 +54,8 @@ impl Local {
             retention,
             alerts,
         } = start;
-        resume_servers(&history, &state, &poller).await?;
         let now = clock.now();
+        resume_servers(&history, &state, &poller, now).await?;
         history.load_day(&state, now).await?;
         let statuses = StatusStore::load(history.clone(), &state).await?;
         let statuses = Arc::new(Mutex::new(statuses));
@@ -152,12 +152,12 @@ async fn resume_servers(
     history: &History,
     state: &StateTable,
     poller: &Poller,
+    now: Millis,
 ) -> Result<(), MonitorError> {
     let mut states: HashMap<ServerId, Health> = HashMap::new();
     for (id, state, since) in history.last_states().await? {
         states.insert(id, Health::known(state, since));
     }
-    let now = unix_millis();
     for id in history.flapping_servers(now - FLAPPING_RESUME_MS).await? {
         states
             .entry(id)

@@ -399,14 +399,8 @@ impl Poller {
             }
             let health = known.unwrap_or_default();
             states.insert(server.id, health);
-            let watched = PolledServer::new(
-                server.clone(),
-                target,
-                *protocol,
-                health,
-                now,
-                &list.listed,
-            );
+            let watched =
+                PolledServer::new(server.clone(), target, *protocol, health, now, &list.listed);
             list.watched.insert(server.id, watched);
         }
         drop(list);

@@ -287,6 +287,8 @@ impl AlertEngine {
                             continue;
                         }
                         Phase::Resolved(_) => continue,
+                        // While the server is flapping, its return is known only later.
+                        Phase::Open if rule.condition == Condition::Down => row.since.min(at),
                         Phase::Open => at,
                         Phase::Ending(since) => since,
                     };
@@ -1177,16 +1179,20 @@ mod tests {
             (0..seconds).for_each(|_| self.second(is_up));
         }
 
-        /// Returns the messages since the last call, as `SECOND condition kind since`.
+        /// Returns the messages since the last call, as `SECOND condition kind since until`.
         fn messages(&mut self) -> Vec<String> {
+            let seconds = |at: Millis| (at - START) / SECOND;
             let mut all = Vec::new();
             for (at, notification) in self.world.sent.drain(..) {
+                let item = &notification.items[0];
+                let until = item.until.map(|until| format!(" {}", seconds(until)));
                 all.push(format!(
-                    "{} {} {} {}",
-                    (at - START) / SECOND,
+                    "{} {} {} {}{}",
+                    seconds(at),
                     notification.condition.word(),
                     notification.kind.word(),
-                    (notification.items[0].since - START) / SECOND
+                    seconds(item.since),
+                    until.unwrap_or_default()
                 ));
             }
             all
@@ -1206,9 +1212,9 @@ mod tests {
             server.messages(),
             [
                 "25 down firing 22",
-                "43 down resolved 22",
+                "43 down resolved 22 42",
                 "65 down firing 62",
-                "83 down resolved 62",
+                "83 down resolved 62 82",
                 flapping
             ]
         );
@@ -1219,7 +1225,10 @@ mod tests {
         server.seconds(true, 700);
         assert_eq!(
             server.messages(),
-            ["603 down resolved 142", "1023 flapping resolved 22"]
+            [
+                "603 down resolved 142 422",
+                "1023 flapping resolved 22 1022"
+            ]
         );
         assert!(server.world.open.is_empty() && server.world.engine.is_empty());
     }
