@@ -430,7 +430,10 @@ impl ExchangeDriver {
         let start = out.len();
         let step = self.exchange.handle(Input::Closed(rest), out);
         if matches!(step, Step::Done(_)) {
+            // The end of the connection is no reply that supersedes an unreadable one.
+            let fault = self.fault.take();
             self.record_useful_reply(now, false);
+            self.fault = fault;
         }
         if !rest.is_empty() && !matches!(step, Step::Wait | Step::Progress) {
             self.received += 1;
@@ -560,7 +563,8 @@ impl ExchangeDriver {
                     out.truncate(start);
                     if step == Step::SendMore {
                         step = self.exchange.handle(Input::Continue, out);
-                    } else if self.has_sent {
+                    } else if self.has_sent || received.is_some() {
+                        // The reply to an earlier datagram may follow.
                         return Action::Wait;
                     } else {
                         return self.give_up(now);
@@ -579,10 +583,12 @@ impl ExchangeDriver {
                 }
                 Step::Done(status) => return Action::End(Ok(self.output(status))),
                 Step::Bad(fault) | Step::Fail(fault) => {
-                    return Action::End(Err(ExchangeError::Fault {
-                        fault,
-                        datagram: received.unwrap_or_default().to_vec(),
-                    }));
+                    let datagram = received.unwrap_or_default().to_vec();
+                    if matches!(fault, Fault::Malformed(_) | Fault::Misbehaved(_)) {
+                        self.fault = Some(Box::new((fault, datagram)));
+                        return self.give_up(now);
+                    }
+                    return Action::End(Err(ExchangeError::Fault { fault, datagram }));
                 }
             }
         }
@@ -602,15 +608,15 @@ impl ExchangeDriver {
         true
     }
 
-    /// Ends the query. A partial status is preferred to a timeout, but a parse error is reported
-    /// first.
+    /// Ends the query. A partial status is preferred to an error; it names an unreadable reply as a
+    /// deviation.
     pub(crate) fn give_up(&mut self, now: Duration) -> Action {
+        if let Some(output) = self.take_partial() {
+            return Action::End(Ok(output));
+        }
         if let Some(fault) = self.fault.take() {
             let (fault, datagram) = *fault;
             return Action::End(Err(ExchangeError::Fault { fault, datagram }));
-        }
-        if let Some(output) = self.take_partial() {
-            return Action::End(Ok(output));
         }
         if let Some((fault, datagram)) = self.incomplete_message() {
             return Action::End(Err(ExchangeError::Fault { fault, datagram }));
@@ -654,7 +660,11 @@ impl ExchangeDriver {
         }
     }
 
-    fn output(&self, status: Box<Status>) -> ExchangeOutput {
+    fn output(&self, mut status: Box<Status>) -> ExchangeOutput {
+        // Useful replies clear an earlier fault.
+        if self.fault.is_some() {
+            status.mark_unreadable();
+        }
         ExchangeOutput {
             status,
             latency: self.latency.unwrap_or_default(),
@@ -680,7 +690,7 @@ impl ExchangeDriver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hailer_proto::wire::Error;
+    use hailer_proto::wire::{Error, UNREADABLE_MESSAGE};
     use std::collections::VecDeque;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -1162,7 +1172,7 @@ mod tests {
     }
 
     #[test]
-    fn partial_status_is_preferred_to_silence_but_not_to_a_fault() {
+    fn partial_status_is_preferred_to_silence_and_names_a_fault() {
         let mut out = Vec::new();
         for unreadable in [false, true] {
             let script = Script::new((0..101).map(|_| Step::Send));
@@ -1173,7 +1183,8 @@ mod tests {
                 Action::End(end) => Some(end),
                 _ => None,
             });
-            assert_eq!(end.map(|end| end.is_err()), Some(unreadable));
+            let status = end.expect("an end").expect("the part").status;
+            assert_eq!(status.deviations.contains(&&UNREADABLE_MESSAGE), unreadable);
         }
     }
 

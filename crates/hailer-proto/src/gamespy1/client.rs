@@ -43,6 +43,9 @@ pub struct GameSpy1Exchange {
     /// Timeouts without any part.
     timeouts: u32,
     replies: Vec<Incoming>,
+    /// The last reply with a part that contradicts the others, without this part. Used if no other
+    /// reply is better.
+    contradicted: Option<Incoming>,
     notes: Notes,
 }
 
@@ -74,6 +77,7 @@ impl GameSpy1Exchange {
             form: 0,
             timeouts: 0,
             replies: Vec::new(),
+            contradicted: None,
             notes: Notes::default(),
         }
     }
@@ -120,7 +124,7 @@ impl GameSpy1Exchange {
             return Step::Wait;
         };
         if let Err(rule) = reply.insert(&part, bytes) {
-            self.replies.remove(index);
+            self.contradicted = Some(self.replies.remove(index));
             return Step::Bad(Fault::Misbehaved(rule));
         }
         if reply.is_complete() {
@@ -147,14 +151,25 @@ impl GameSpy1Exchange {
         self.send(out)
     }
 
-    /// Returns what has arrived, if anything.
+    /// Returns what has arrived, if anything: the reply with a name and the most parts, or else one
+    /// without a name.
     fn give_up(&mut self) -> Step {
-        let replies = self.replies.iter().enumerate();
-        let Some((index, _)) = replies.max_by_key(|(_, reply)| reply.parts.len()) else {
-            return Step::Wait;
-        };
+        self.replies.splice(0..0, self.contradicted.take());
         self.notes.deviation(&FINAL_MISSING, 0);
-        self.finish(index)
+        let notes = self.notes.clone();
+        let mut order: Vec<usize> = (0..self.replies.len()).collect();
+        let parts = |index: &usize| self.replies.get(*index).map_or(0, |it| it.parts.len());
+        order.sort_by_key(|index| core::cmp::Reverse(parts(index)));
+        let mut best = Step::Wait;
+        for index in order {
+            self.notes = notes.clone();
+            match self.finish(index) {
+                Step::Done(status) if status.name.is_some() => return Step::Done(status),
+                step if !matches!(best, Step::Done(_)) => best = step,
+                _ => {}
+            }
+        }
+        best
     }
 
     fn finish(&mut self, index: usize) -> Step {
@@ -180,6 +195,11 @@ impl GameSpy1Exchange {
         if is_empty && reply.has_no_gap() {
             return Step::Bad(Fault::Misbehaved("it describes no server"));
         }
+        // Without its count, a list that may lack parts is not whole.
+        let is_counted = reply.is_complete() || status.players.max.is_some();
+        if !is_counted && !reply.is_ambiguous && status.players.roster == Roster::Whole {
+            status.players.roster = Roster::Partial;
+        }
         // Only the counts show whether the last part of an ambiguous reply is missing.
         if reply.is_ambiguous && status.players.roster == Roster::Partial {
             notes.deviation(&FINAL_MISSING, 0);
@@ -204,18 +224,19 @@ impl Incoming {
         if number > MAX_PARTS {
             return Err("it sends more than 64 parts");
         }
-        self.is_ambiguous |= part.is_ambiguous;
-        if part.is_final && !part.is_ambiguous {
-            self.last = Some(number);
-        }
+        let is_last = part.is_final && !part.is_ambiguous;
+        let last = if is_last { Some(number) } else { self.last };
         let highest = self.parts.keys().last().copied().max(Some(number));
-        if self.last.is_some_and(|last| highest > Some(last)) {
+        if last.is_some_and(|last| highest > Some(last)) {
             return Err("it numbers a part after the last one");
         }
-        match self.parts.insert(number, bytes.into()) {
-            Some(earlier) if earlier != bytes => Err("it sends two parts with the same number"),
-            _ => Ok(()),
+        self.is_ambiguous |= part.is_ambiguous;
+        self.last = last;
+        let earlier = self.parts.entry(number).or_insert_with(|| bytes.into());
+        if earlier != bytes {
+            return Err("it sends two parts with the same number");
         }
+        Ok(())
     }
 
     /// Returns whether all parts from 1 to the highest have arrived.

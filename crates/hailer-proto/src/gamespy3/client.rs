@@ -3,7 +3,7 @@
 use super::message::{self, Form, Jc2Player, MAX_PARTS, Parser, Part, UT3_NAMES};
 use crate::gamespy::deviation::{PART_GAP, TRUNCATED_REPLY};
 use crate::gamespy::qr2::{SessionId, TYPE_CHALLENGE, TYPE_QUERY};
-use crate::model::{Extra, Player, Status, Text, Value};
+use crate::model::{Extra, Player, Roster, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
 use crate::wire::{ErrorKind, Notes, by_content};
 use alloc::boxed::Box;
@@ -175,11 +175,17 @@ impl GameSpy3Exchange {
         if count == 0 {
             return Step::Wait;
         }
-        match self.last {
-            Some(last) if count > last => {}
-            None if count == MAX_PARTS => notes.deviation(&TRUNCATED_REPLY, 0),
-            _ => notes.deviation(&PART_GAP, 0),
-        }
+        let is_complete = match self.last {
+            Some(last) if count > last => true,
+            None if count == MAX_PARTS => {
+                notes.deviation(&TRUNCATED_REPLY, 0);
+                false
+            }
+            _ => {
+                notes.deviation(&PART_GAP, 0);
+                false
+            }
+        };
         let (reply, jc2) = parser.finish(&mut notes);
         let mut status = reply.status(self.has_players, &mut notes);
         if jc2.is_some() && status.map.is_none() {
@@ -189,6 +195,11 @@ impl GameSpy3Exchange {
             status
                 .players
                 .set_list(players.iter().map(jc2_player).collect());
+        }
+        // Without its count, a list that may lack parts is not whole.
+        let is_counted = is_complete || status.players.max.is_some();
+        if !is_counted && status.players.roster == Roster::Whole {
+            status.players.roster = Roster::Partial;
         }
         add_ut3_names(&mut status);
         status.deviations = notes.met().collect();

@@ -228,6 +228,8 @@ pub struct FilesExchange<F> {
     /// The first problem.
     fault: Option<Fault>,
     unanswered: Vec<&'static str>,
+    /// Whether one of these responses does not parse.
+    is_unreadable: bool,
     files: core::marker::PhantomData<F>,
 }
 
@@ -241,6 +243,7 @@ impl<F: Files> FilesExchange<F> {
             is_useful: false,
             fault: None,
             unanswered: Vec::new(),
+            is_unreadable: false,
             files: core::marker::PhantomData,
         }
     }
@@ -278,6 +281,7 @@ impl<F: Files> FilesExchange<F> {
     /// Continues without the current file.
     fn skip(&mut self, fault: Option<Fault>, out: &mut Vec<u8>) -> Step {
         self.fault = self.fault.or(fault);
+        self.is_unreadable |= matches!(fault, Some(Fault::Malformed(_)));
         self.unanswered.extend(self.file().map(|file| file.name));
         self.next(out)
     }
@@ -300,6 +304,9 @@ impl<F: Files> FilesExchange<F> {
         } else if !self.unanswered.is_empty() {
             let names = self.unanswered.join(", ");
             status.extra.push(Extra::new("unanswered", names));
+            if self.is_unreadable {
+                status.mark_unreadable();
+            }
         }
         self.is_useful = false;
         Step::Done(status)
@@ -331,6 +338,7 @@ impl<F: Files> FilesExchange<F> {
                 self.is_useful |= F::is_enough(file, &body);
                 if file.is_fallback {
                     self.unanswered.clear();
+                    self.is_unreadable = false;
                 }
                 self.status.add_deviations(notes.met());
                 if self.ask.depth == Depth::Ping && self.is_useful {

@@ -17,8 +17,8 @@ pub use text::{
 };
 pub use value::{Extra, Rows, Value};
 
-use crate::wire::Deviation;
-use alloc::string::String;
+use crate::wire::{Deviation, UNREADABLE_MESSAGE};
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
@@ -109,6 +109,24 @@ impl Status {
     /// Adds an extra, if there is a value.
     pub fn add_extra(&mut self, key: &'static str, value: Option<impl Into<Value>>) {
         self.extra.extend(value.map(|value| Extra::new(key, value)));
+    }
+
+    /// Records that a later message could not be read. The list is then incomplete if it has fewer
+    /// players than reported, or if the extra `unanswered` names it.
+    pub fn mark_unreadable(&mut self) {
+        self.add_deviations([&UNREADABLE_MESSAGE]);
+        let lacks_list = || {
+            let unanswered = self.extra("unanswered");
+            unanswered.is_some_and(|names| names.to_string().contains("players"))
+        };
+        let is_incomplete = match self.players.roster {
+            Roster::Whole => !self.players.has_all_players(),
+            Roster::Absent => lacks_list(),
+            Roster::Refused | Roster::Partial | Roster::Sample => false,
+        };
+        if is_incomplete {
+            self.players.roster = Roster::Partial;
+        }
     }
 
     /// Adds the deviations that are not in the list yet.

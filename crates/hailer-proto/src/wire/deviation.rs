@@ -9,6 +9,13 @@ pub struct Deviation {
     pub help: &'static str,
 }
 
+/// A later message of an answer does not parse. The client keeps what it read before. Any protocol
+/// whose answers have several messages can have it, so it is not in [`Info`](crate::Info).
+pub static UNREADABLE_MESSAGE: Deviation = Deviation {
+    name: "unreadable-message",
+    help: "a later message of the answer is unreadable; the status of the messages before it is kept",
+};
+
 /// Declares a protocol's deviations: `CONSTANT "name" "help";`, in the order of its spec page, and `ALL` of them.
 macro_rules! deviations {
     ($($constant:ident $name:literal $help:literal;)*) => {

@@ -18,8 +18,8 @@ mod writer;
 pub mod xml;
 
 pub(crate) use crc::crc32;
-pub use deviation::Deviation;
 pub(crate) use deviation::deviations;
+pub use deviation::{Deviation, UNREADABLE_MESSAGE};
 pub use notes::{Field, Notes};
 pub use reader::Reader;
 pub(crate) use text::whole_number;
