@@ -10,6 +10,7 @@ deviations! {
     ZERO_PADDING "zero-padding" "zero bytes in place of the constants";
     GEYSER_HEADER "geyser-header" "`GeyserMC` in place of `splitnum`";
     ODD_PADDING "odd-padding" "unknown bytes in place of the constants";
+    WIDE_CONSTANTS "wide-constants" "constants of the full stat have four bytes instead of one, as in Paper 1.17";
     FULL_FOR_BASIC "full-for-basic" "a full stat answers a request for a basic one";
     BASIC_FOR_FULL "basic-for-full" "a basic stat answers a request for a full one";
     NO_BASIC_STAT "no-basic-stat" "no reply to a request for a basic stat, but one to a request for a full one";

@@ -31,6 +31,10 @@ const GEYSER_START: &[u8; 11] = b"GeyserMC\0\x80\0";
 const PLAYERS_START: &[u8; 12] = b"\0\0\x01player_\0\0";
 /// The part of the separator after the NUL of the last value.
 pub(super) const PAIRS_END: &[u8] = b"\0\x01player_\0\0";
+/// The same bytes from Paper 1.17, whose constants have four bytes each.
+const WIDE_PAIRS_END: &[u8; 20] = b"\0\0\0\0\0\0\0\x01player_\0\0\0\0\0";
+/// End of the list from Paper 1.17 without its first NUL.
+const WIDE_LIST_END: &[u8] = b"\0\0\0";
 /// Bytes between the empty key that ends the pairs and the first player.
 const PLAYERS_PADDING: usize = 10;
 /// Limit of pairs in a full stat. Servers send about a dozen, and with many plugins a few dozen.
@@ -408,17 +412,24 @@ fn is_full(rest: &[u8], is_full_asked: Option<bool>) -> bool {
     let Some((start, pairs)) = rest.split_at_checked(PAIRS_START.len()) else {
         return false;
     };
-    let key_follows = pairs
-        .split(|&byte| byte == 0)
-        .next()
-        .is_some_and(Key::is_known);
+    let key_follows = starts_with_key(pairs);
     let odd_start_allowed = is_full_asked == Some(true) || start.iter().all(|&byte| byte == 0);
     key_follows && odd_start_allowed
+}
+
+/// Returns whether the text up to the first NUL is one of the ten keys.
+fn starts_with_key(pairs: &[u8]) -> bool {
+    let mut texts = pairs.split(|&byte| byte == 0);
+    texts.next().is_some_and(Key::is_known)
 }
 
 /// Length of the start of a full stat, before the pairs: `splitnum` and a value with its NUL, or
 /// the usual 11 bytes.
 fn start_length(rest: &[u8]) -> usize {
+    let usual = PAIRS_START.len();
+    if rest.get(usual..).is_some_and(starts_with_key) {
+        return usual;
+    }
     let value = rest.strip_prefix(SPLITNUM).unwrap_or_default();
     match value
         .iter()
@@ -426,7 +437,7 @@ fn start_length(rest: &[u8]) -> usize {
         .position(|&byte| byte == 0)
     {
         Some(end) => SPLITNUM.len() + end + 1,
-        None => PAIRS_START.len(),
+        None => usual,
     }
 }
 
@@ -451,6 +462,11 @@ fn parse_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
     let whole = r.whole();
     let from = r.at() - 1;
     let split = last_players_start(whole.get(from..).unwrap_or_default()).map(|found| from + found);
+    let wide = split.and_then(|split| wide_pairs_end(whole, split).filter(|wide| *wide >= from));
+    let (split, pairs_end, list_end) = match wide {
+        Some(wide) => (Some(wide), WIDE_PAIRS_END.as_slice(), WIDE_LIST_END),
+        None => (split, PAIRS_END, [].as_slice()),
+    };
     let players = split.map_or(0, |split| (whole.len() - split) / SHORT_NAME);
     let mut full = Full {
         pairs: Vec::with_capacity(KEYS.len()),
@@ -465,14 +481,17 @@ fn parse_full<'a>(r: &mut Reader<'a, '_>) -> Result<Full<'a>, Error> {
                 r.take(1, "pair.value")?;
             }
             let at = r.at();
-            r.take(PAIRS_END.len(), "start of players")?;
+            r.take(pairs_end.len(), "start of players")?;
             r.note(at, "start of players", || {
-                String::from("\\0\\x01player_\\0\\0")
+                format!("{}", pairs_end.escape_ascii()).replace("x00", "0")
             });
+            if wide.is_some() {
+                r.notes().deviation(&WIDE_CONSTANTS, at);
+            }
         }
         None => parse_pairs_without_separator(r, &mut full)?,
     }
-    parse_players(r, &mut full)?;
+    parse_players(r, &mut full, list_end)?;
     if full.known.count_ones() as usize != KEYS.len() {
         r.notes().deviation(&MISSING_KEY, at);
     }
@@ -491,6 +510,17 @@ fn last_players_start(bytes: &[u8]) -> Option<usize> {
         }
         end = rare;
     }
+}
+
+/// Returns the offset of the last value's NUL if the separator at `split` is that of Paper 1.17
+/// (spec/minecraft-query.md#6.4).
+fn wide_pairs_end(whole: &[u8], split: usize) -> Option<usize> {
+    let narrow = PAIRS_END.len() - 2;
+    let wide = WIDE_PAIRS_END.len() - 5;
+    let start = (split + 1 + narrow).checked_sub(wide)?;
+    let is_wide = whole.get(start..)?.starts_with(WIDE_PAIRS_END);
+    let end = start.checked_sub(1)?;
+    (is_wide && whole.get(end) == Some(&0)).then_some(end)
 }
 
 /// Parses the pairs up to `end`, the offset of the last value's NUL.
@@ -743,7 +773,12 @@ fn parse_pairs_without_separator<'a>(
     Ok(())
 }
 
-fn parse_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), Error> {
+/// `further_end`: bytes that may follow the NUL that ends the list.
+fn parse_players<'a>(
+    r: &mut Reader<'a, '_>,
+    full: &mut Full<'a>,
+    further_end: &[u8],
+) -> Result<(), Error> {
     let whole = r.whole();
     let list = r.at();
     let mut start = list;
@@ -767,6 +802,13 @@ fn parse_players<'a>(r: &mut Reader<'a, '_>, full: &mut Full<'a>) -> Result<(), 
     r.notes().ungroup();
     r.take(start - list, "players")?;
     match end {
+        Some(_)
+            if r.rest()
+                .get(1..)
+                .is_some_and(|rest| rest.starts_with(further_end)) =>
+        {
+            r.raw(1 + further_end.len(), "end of players")?;
+        }
         Some(_) => drop(r.raw(1, "end of players")?),
         None => r.notes().deviation(&UNENDED_LIST, start),
     }
