@@ -3,6 +3,7 @@
 //! Limits: 64 levels, 10,000 components, 64 KiB of text with its codes, 4 MiB to look at.
 
 use super::deviation::*;
+use super::english;
 use crate::model::{Style, Text, TextBuilder, TextColor};
 use crate::wire::json::{self, Item, Kind};
 use crate::wire::{Error, ErrorKind, Notes};
@@ -294,8 +295,8 @@ impl Flattener<'_> {
         }
     }
 
-    /// Appends a translation. The texts of the game are not known here, so the fallback stands for
-    /// the template, or else the key, as in the game.
+    /// Appends a translation. The template is the English text of the game if it is a
+    /// [common one](english), else the fallback, or else the key, as in the game.
     fn translation(
         &mut self,
         key: Item<'_, '_>,
@@ -308,17 +309,18 @@ impl Flattener<'_> {
             Some(with) => Vec::from([with]),
             None => Vec::new(),
         };
-        let template = match parts.fallback.and_then(Item::text) {
-            Some(fallback) => fallback,
-            None => key.text().unwrap_or_default(),
-        };
+        let key_text = key.text().unwrap_or_default();
+        let english = english::text(&key_text).map(Cow::Borrowed);
+        let known = english.or_else(|| parts.fallback.and_then(Item::text));
+        let is_known = known.is_some();
+        let template = known.unwrap_or(key_text);
         self.work(key, template.len() + args.len() * KEY_BYTES)?;
         if template.contains('%') {
             return self.template(key, &template, &args, style, depth);
         }
         self.push(key, style, &template)?;
-        // A fallback without a place for an argument has none to show.
-        if parts.fallback.is_none() && !args.is_empty() {
+        // A text without a place for an argument has none to show.
+        if !is_known && !args.is_empty() {
             for (i, arg) in args.into_iter().enumerate() {
                 self.push(key, style, if i == 0 { "[" } else { ", " })?;
                 self.component(arg, style, depth + 1)?;
@@ -511,7 +513,15 @@ mod tests {
             (r#"["a",{"text":"b"},["c","d"]]"#, "abcd"),
             (
                 r#"{"translate":"multiplayer.status.pinging"}"#,
-                "multiplayer.status.pinging",
+                "Pinging...",
+            ),
+            (
+                r#"{"translate":"disconnect.spam","fallback":"x","with":["y"]}"#,
+                "Kicked for spamming",
+            ),
+            (
+                r#"{"translate":"multiplayer.disconnect.banned.reason","with":[{"text":"spam"}]}"#,
+                "You are banned from this server.\nReason: spam",
             ),
             (r#"{"translate":"x.y","fallback":"Hello"}"#, "Hello"),
             (

@@ -22,9 +22,11 @@ deviations! {
     FAVICON_OTHER "favicon-other" "the icon is not a PNG image of at most 64 KiB in a data URL, and is left out";
     INT_AS_STRING "int-as-string" "a number is a text";
     FLOAT "float" "a whole number has a fraction or an exponent";
+    OUTSIDE_32_BITS "outside-32-bits" "a number does not fit 32 bits, so that clients of the game cannot read it; it is kept as sent";
     WRONG_TYPE "wrong-type" "a field has a value of another type, and is left out";
     DUPLICATE_KEYS "duplicate-keys" "an object has a key twice; the last value counts";
-    INVALID_UTF8 "invalid-utf8" "a text is not valid UTF-8";
+    INVALID_UTF8 "invalid-utf8" "a text is not valid UTF-8; it is read as Windows-1252";
+    LENIENT_JSON "lenient-json" "the JSON has what only lenient parsers accept, as that of the game: comments, superfluous commas, NaN, single quotes, texts without quotes or a byte order mark";
     MODS_UNREADABLE "mods-unreadable" "the packed mod list ends early or is invalid; mods up to there are kept";
     PROTOCOL_127 "protocol-127" "the protocol number of a legacy reply is 127, which names no version";
     LEGACY_NEG "legacy-neg" "a count of a legacy reply is -1, which means unknown";

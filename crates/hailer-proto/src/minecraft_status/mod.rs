@@ -21,6 +21,7 @@
 mod client;
 pub mod component;
 pub mod deviation;
+mod english;
 mod explain;
 pub mod lan;
 pub mod message;

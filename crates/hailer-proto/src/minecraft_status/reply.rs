@@ -65,7 +65,10 @@ pub fn read(r: &mut Reader<'_, '_>, depth: Depth, players: bool) -> Result<Reply
         // A ping has no interest in the text.
         Depth::Ping => Reply::Status(Box::default()),
         _ => {
-            let json = Json::parse(bytes, range, "JSON")?;
+            let json = Json::parse_lenient(bytes, range, "JSON")?;
+            if let Some(at) = json.lenient_at() {
+                r.notes().deviation(&LENIENT_JSON, at);
+            }
             let parser = Parser {
                 notes: r.notes(),
                 status: Box::default(),
@@ -451,12 +454,22 @@ impl Parser<'_> {
             }
         };
         if let Ok(number) = written.trim().parse() {
+            if i32::try_from(number).is_err() {
+                self.wrong(&OUTSIDE_32_BITS, item);
+            }
             return Some(number);
         }
         self.wrong(deviation, item);
-        // Conversion saturates, and NaN cannot be written.
+        // Conversion saturates.
         let number = written.trim().parse::<f64>().ok()?;
-        number.is_finite().then_some(number as i64)
+        if !number.is_finite() {
+            return None;
+        }
+        let number = number as i64;
+        if i32::try_from(number).is_err() {
+            self.wrong(&OUTSIDE_32_BITS, item);
+        }
+        Some(number)
     }
 }
 

@@ -4,14 +4,17 @@
 //! request, because most bytes of a status are an icon that many callers skip. An [`Item`] knows
 //! its bytes, for errors and for `hailer decode`.
 //!
-//! Stricter than many parsers (no comments, trailing commas, NaN or byte order mark), with two
-//! exceptions that real servers need: texts may contain control characters, and a lone half of a
-//! surrogate pair becomes U+FFFD. So does invalid UTF-8, which [`Item::is_utf8`] shows.
+//! [`Json::parse`] is stricter than many parsers (no comments, trailing commas, NaN or byte order
+//! mark), with two exceptions that real servers need: texts may contain control characters, and a
+//! lone half of a surrogate pair becomes U+FFFD. A text that is not UTF-8, which [`Item::is_utf8`]
+//! shows, is read as Windows-1252. [`Json::parse_lenient`] accepts what the lenient parser of the
+//! game Minecraft accepts.
 //!
 //! Limits: 128 levels, 100,000 values, 4 GiB of text.
 
 use super::text::first_of_two;
 use super::{Error, ErrorKind};
+use crate::codepage::{CodePage, utf8_or_western};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -47,6 +50,8 @@ pub struct Json<'a> {
     /// are, so their values need no further check.
     valid: Option<(usize, &'a str)>,
     nodes: Vec<Node>,
+    /// Offset of the first byte that only lenient parsers accept.
+    lenient_at: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +59,8 @@ struct Node {
     kind: Kind,
     /// Whether a text has escapes.
     is_escaped: bool,
+    /// Whether a text has quotes.
+    is_quoted: bool,
     /// Bytes of the value; of a text, those between the quotes.
     start: u32,
     end: u32,
@@ -76,11 +83,46 @@ impl<'a> Json<'a> {
     ///
     /// Names the offset of the first byte that is not JSON, or of the value that exceeds a limit.
     pub fn parse(bytes: &'a [u8], range: Range<usize>, field: &'static str) -> Result<Self, Error> {
+        Self::parse_with(bytes, range, field, false)
+    }
+
+    /// Parses a value as [`parse`](Self::parse), and otherwise as the lenient reader of Gson does,
+    /// the parser of Minecraft: with comments, a byte order mark, single quotes, texts without
+    /// quotes, `NaN` and infinity, separators `;`, `=` and `=>`, and superfluous commas.
+    /// [`lenient_at`](Self::lenient_at) shows whether that was necessary.
+    ///
+    /// # Errors
+    ///
+    /// As for [`parse`](Self::parse), whose error it returns if both fail.
+    pub fn parse_lenient(
+        bytes: &'a [u8],
+        range: Range<usize>,
+        field: &'static str,
+    ) -> Result<Self, Error> {
+        Self::parse_with(bytes, range.clone(), field, false).or_else(|error| {
+            let mut json = Self::parse_with(bytes, range, field, true).map_err(|_| error)?;
+            json.lenient_at = Some(error.at);
+            Ok(json)
+        })
+    }
+
+    /// Returns the offset of the first byte that only lenient parsers accept.
+    pub fn lenient_at(&self) -> Option<usize> {
+        self.lenient_at
+    }
+
+    fn parse_with(
+        bytes: &'a [u8],
+        range: Range<usize>,
+        field: &'static str,
+        is_lenient: bool,
+    ) -> Result<Self, Error> {
         let bytes = bytes.get(..range.end).unwrap_or(bytes);
         let mut parser = Parser {
             bytes,
             at: range.start,
             field,
+            is_lenient,
             nodes: Vec::with_capacity(range.len() / 12 + 8),
         };
         parser.document()?;
@@ -89,6 +131,7 @@ impl<'a> Json<'a> {
             bytes,
             valid: text.ok().map(|text| (range.start, text)),
             nodes: parser.nodes,
+            lenient_at: None,
         })
     }
 
@@ -97,6 +140,7 @@ impl<'a> Json<'a> {
         let node = self.nodes.first().copied().unwrap_or(Node {
             kind: Kind::Null,
             is_escaped: false,
+            is_quoted: false,
             start: 0,
             end: 0,
             next: 1,
@@ -119,7 +163,7 @@ impl<'j, 'a> Item<'j, 'a> {
     /// Returns the bytes of the value, with the quotes of a text.
     #[inline]
     pub fn range(self) -> Range<usize> {
-        let quote = usize::from(self.node.kind == Kind::Text);
+        let quote = usize::from(self.node.is_quoted);
         (self.node.start as usize).saturating_sub(quote)..self.node.end as usize + quote
     }
 
@@ -138,17 +182,17 @@ impl<'j, 'a> Item<'j, 'a> {
             .unwrap_or_default()
     }
 
-    /// Returns the text with its escapes replaced, if it is one. Invalid UTF-8 and lone surrogates
-    /// become U+FFFD.
+    /// Returns the text with its escapes replaced, if it is one. A text that is not UTF-8 is read as
+    /// Windows-1252. Lone surrogates become U+FFFD.
     #[inline]
     pub fn text(self) -> Option<Cow<'a, str>> {
         (self.node.kind == Kind::Text).then(|| {
             if self.node.is_escaped {
-                return Cow::Owned(unescaped(self.bytes()));
+                return Cow::Owned(unescaped(self.bytes(), self.is_utf8()));
             }
             match self.valid() {
                 Some(text) => Cow::Borrowed(text),
-                None => String::from_utf8_lossy(self.bytes()),
+                None => utf8_or_western(self.bytes()).0,
             }
         })
     }
@@ -282,8 +326,12 @@ struct Parser<'a> {
     bytes: &'a [u8],
     at: usize,
     field: &'static str,
+    is_lenient: bool,
     nodes: Vec<Node>,
 }
+
+/// Bytes that end a text without quotes.
+const ENDS: &[u8] = b"/\\;#={}[]:, \t\x0C\r\n";
 
 impl Parser<'_> {
     /// Parses without recursion, so that depth costs no stack.
@@ -295,7 +343,7 @@ impl Parser<'_> {
             node: 0,
             close: None,
         };
-        self.space();
+        self.start();
         loop {
             // A value starts here, in an object its key.
             if innermost.close == Some(b'}') {
@@ -325,8 +373,9 @@ impl Parser<'_> {
                 close: Some(close),
             };
             self.at += 1;
-            self.push(kind, false, start, start + 1)?;
+            self.push(kind, start, start + 1)?;
             self.space();
+            self.commas(close);
             let is_empty = self.peek() == Some(close);
             if is_empty && self.end_of_value(&mut innermost, &mut around)? {
                 return self.end();
@@ -346,11 +395,15 @@ impl Parser<'_> {
                 return Ok(true);
             };
             self.space();
-            let byte = self.byte()?;
-            if byte == b',' {
+            let mut byte = self.byte()?;
+            if byte == b',' || self.is_lenient && byte == b';' {
                 self.at += 1;
                 self.space();
-                return Ok(false);
+                self.commas(close);
+                if !self.is_lenient || self.peek() != Some(close) {
+                    return Ok(false);
+                }
+                byte = close;
             }
             if byte != close {
                 return Err(self.bad("a comma or the end of the list or object"));
@@ -368,6 +421,33 @@ impl Parser<'_> {
         }
     }
 
+    /// Takes the start of the text: white space, and what lenient parsers skip before it.
+    fn start(&mut self) {
+        if self.is_lenient {
+            self.take_if(b"\xEF\xBB\xBF");
+            self.space();
+            self.take_if(b")]}'\n");
+        }
+        self.space();
+    }
+
+    /// Takes superfluous commas of a list, if the parser is lenient.
+    fn commas(&mut self, close: u8) {
+        while self.is_lenient && close == b']' && matches!(self.peek(), Some(b',' | b';')) {
+            self.at += 1;
+            self.space();
+        }
+    }
+
+    fn take_if(&mut self, bytes: &[u8]) -> bool {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let is_next = rest.starts_with(bytes);
+        if is_next {
+            self.at += bytes.len();
+        }
+        is_next
+    }
+
     /// Expects the end of the bytes, after white space.
     fn end(&mut self) -> Result<(), Error> {
         self.space();
@@ -379,15 +459,21 @@ impl Parser<'_> {
 
     /// Parses a key. The cursor is at its start.
     fn key(&mut self) -> Result<(), Error> {
-        if self.byte()? != b'"' {
-            return Err(self.bad("a key in quotes"));
+        match self.byte()? {
+            b'"' => self.quoted(b'"')?,
+            b'\'' if self.is_lenient => self.quoted(b'\'')?,
+            _ if self.is_lenient => self.unquoted(true)?,
+            _ => return Err(self.bad("a key in quotes")),
         }
-        self.quoted()?;
         self.space();
-        if self.byte()? != b':' {
-            return Err(self.bad("a colon"));
+        match self.byte()? {
+            b':' => self.at += 1,
+            b'=' if self.is_lenient => {
+                self.at += 1;
+                self.take_if(b">");
+            }
+            _ => return Err(self.bad("a colon")),
         }
-        self.at += 1;
         self.space();
         Ok(())
     }
@@ -396,10 +482,12 @@ impl Parser<'_> {
     fn scalar(&mut self, byte: u8) -> Result<(), Error> {
         let start = self.at;
         let (word, kind) = match byte {
-            b'"' => return self.quoted(),
+            b'"' => return self.quoted(b'"'),
+            b'\'' if self.is_lenient => return self.quoted(b'\''),
+            _ if self.is_lenient => return self.unquoted(false),
             b'-' | b'0'..=b'9' => {
                 self.number()?;
-                return self.push(Kind::Number, false, start, self.at);
+                return self.push(Kind::Number, start, self.at);
             }
             b't' => (&b"true"[..], Kind::Bool(true)),
             b'f' => (&b"false"[..], Kind::Bool(false)),
@@ -414,7 +502,7 @@ impl Parser<'_> {
             return Err(self.bad("a JSON value"));
         }
         self.at += word.len();
-        self.push(kind, false, start, self.at)
+        self.push(kind, start, self.at)
     }
 
     fn number(&mut self) -> Result<(), Error> {
@@ -452,26 +540,54 @@ impl Parser<'_> {
         }
     }
 
+    /// Parses what has no quotes, in lenient parsers: a word, a number or a text.
+    fn unquoted(&mut self, is_key: bool) -> Result<(), Error> {
+        let start = self.at;
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let length = rest.iter().position(|byte| ENDS.contains(byte));
+        let length = length.unwrap_or(rest.len());
+        let word = rest.get(..length).unwrap_or_default();
+        if word.is_empty() {
+            return Err(self.bad("a JSON value"));
+        }
+        let kind = match word {
+            _ if is_key => Kind::Text,
+            _ if word.eq_ignore_ascii_case(b"true") => Kind::Bool(true),
+            _ if word.eq_ignore_ascii_case(b"false") => Kind::Bool(false),
+            _ if word.eq_ignore_ascii_case(b"null") => Kind::Null,
+            b"NaN" | b"Infinity" | b"-Infinity" => Kind::Number,
+            _ if self.number().is_ok() && self.at == start + length => Kind::Number,
+            _ => Kind::Text,
+        };
+        self.at = start + length;
+        self.push(kind, start, self.at)
+    }
+
     /// Parses a text. The cursor is at its first quote.
-    fn quoted(&mut self) -> Result<(), Error> {
+    fn quoted(&mut self, quote: u8) -> Result<(), Error> {
         let start = self.at + 1;
         let mut is_escaped = false;
         self.at = start;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let Some(found) = first_of_two(b'"', b'\\', rest) else {
+            let Some(found) = first_of_two(quote, b'\\', rest) else {
                 self.at = self.bytes.len();
                 return Err(self.error(ErrorKind::Short { need: 1 }));
             };
             self.at += found;
-            if rest.get(found) == Some(&b'"') {
-                self.push(Kind::Text, is_escaped, start, self.at)?;
+            if rest.get(found) == Some(&quote) {
+                self.push(Kind::Text, start, self.at)?;
+                if let Some(node) = self.nodes.last_mut() {
+                    node.is_escaped = is_escaped;
+                    node.is_quoted = true;
+                }
                 self.at += 1;
                 return Ok(());
             }
             is_escaped = true;
             match rest.get(found + 1) {
                 Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
+                Some(b'\'' | b'\n') if self.is_lenient => self.at += 2,
                 Some(b'u') => match rest.get(found + 2..found + 6) {
                     Some(digits) if digits.iter().all(u8::is_ascii_hexdigit) => self.at += 6,
                     _ => return Err(self.bad("an escape of four hexadecimal digits")),
@@ -481,19 +597,14 @@ impl Parser<'_> {
         }
     }
 
-    fn push(
-        &mut self,
-        kind: Kind,
-        is_escaped: bool,
-        start: usize,
-        end: usize,
-    ) -> Result<(), Error> {
+    fn push(&mut self, kind: Kind, start: usize, end: usize) -> Result<(), Error> {
         if self.nodes.len() >= MAX_VALUES {
             return Err(self.too_many(start, MAX_VALUES, "values"));
         }
         self.nodes.push(Node {
             kind,
-            is_escaped,
+            is_escaped: false,
+            is_quoted: false,
             start: start as u32,
             end: end as u32,
             next: self.nodes.len() as u32 + 1,
@@ -508,9 +619,29 @@ impl Parser<'_> {
 
     #[inline]
     fn space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
-            self.at += 1;
+        loop {
+            while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+                self.at += 1;
+            }
+            if !self.is_lenient || !self.comment() {
+                return;
+            }
         }
+    }
+
+    /// Takes a comment. Returns `false` if there is none, or if its end is missing.
+    fn comment(&mut self) -> bool {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let length = match rest {
+            [b'#', ..] | [b'/', b'/', ..] => {
+                let end = memchr::memchr(b'\n', rest);
+                Some(end.unwrap_or(rest.len()))
+            }
+            [b'/', b'*', text @ ..] => memchr::memmem::find(text, b"*/").map(|end| end + 4),
+            _ => None,
+        };
+        self.at += length.unwrap_or_default();
+        length.is_some()
     }
 
     /// Returns the next byte without taking it.
@@ -542,12 +673,16 @@ impl Parser<'_> {
 }
 
 /// Replaces the escapes of a text. The parser has checked them.
-fn unescaped(bytes: &[u8]) -> String {
+fn unescaped(bytes: &[u8], is_utf8: bool) -> String {
+    let decode = |bytes| match is_utf8 {
+        true => String::from_utf8_lossy(bytes),
+        false => Cow::Owned(CodePage::Western.decode(bytes).into()),
+    };
     let mut out = String::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some(found) = memchr::memchr(b'\\', rest) {
         let (plain, escape) = rest.split_at(found);
-        out.push_str(&String::from_utf8_lossy(plain));
+        out.push_str(&decode(plain));
         let (character, length) = match escape.get(1) {
             Some(b'n') => ('\n', 2),
             Some(b't') => ('\t', 2),
@@ -561,7 +696,7 @@ fn unescaped(bytes: &[u8]) -> String {
         out.push(character);
         rest = escape.get(length..).unwrap_or_default();
     }
-    out.push_str(&String::from_utf8_lossy(rest));
+    out.push_str(&decode(rest));
     out
 }
 
@@ -694,7 +829,7 @@ mod tests {
             assert_eq!(parse(text).unwrap().root().text().unwrap(), expected);
         }
         let broken = Json::parse(b"\"caf\xE9\\n\xE9\"", 0..9, "JSON").unwrap();
-        assert_eq!(broken.root().text().unwrap(), "caf\u{FFFD}\n\u{FFFD}");
+        assert_eq!(broken.root().text().unwrap(), "caf\u{E9}\n\u{E9}");
         assert!(!broken.root().is_utf8());
     }
 
@@ -732,6 +867,42 @@ mod tests {
             ("tru", "JSON at offset 0: expected a JSON value"),
         ] {
             assert_eq!(parse(text).unwrap_err(), error, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn lenient_parsers_accept_more() {
+        let lenient = |text: &str| {
+            let json = Json::parse_lenient(text.as_bytes(), 0..text.len(), "JSON")?;
+            Ok::<_, Error>((print(json.root()), json.lenient_at()))
+        };
+        for (text, expected, at) in [
+            (r#"{"a":1}"#, r#"{"a":1}"#, None),
+            ("[1,]", "[1]", Some(3)),
+            ("[,1,,2;3]", "[1,2,3]", Some(1)),
+            ("{\"a\":1,}", r#"{"a":1}"#, Some(7)),
+            (
+                "{'a':'b\\'c\"',d = e;f=>TRUE}",
+                r#"{"a":"b'c\"","d":"e","f":true}"#,
+                Some(1),
+            ),
+            (
+                "[NaN,-Infinity,Infinity,007,1.5e3,nullify,NULL]",
+                "[NaN,-Infinity,Infinity,\"007\",1.5e3,\"nullify\",null]",
+                Some(1),
+            ),
+            ("\u{FEFF}{}", "{}", Some(0)),
+            (")]}'\n[]", "[]", Some(0)),
+            ("# one\n[/* two */1// three\n, 2]#", "[1,2]", Some(0)),
+            ("{\"a\":\"b\\\nc\"}", r#"{"a":"b\nc"}"#, Some(7)),
+        ] {
+            assert_eq!(lenient(text), Ok((expected.into(), at)), "{text}");
+        }
+        for text in [
+            "[1", "{a:1", "{a}", "[a b]", "/* []", "'a", "{\"a\":}", "[] []", "{,}", "",
+        ] {
+            let strict = Json::parse(text.as_bytes(), 0..text.len(), "JSON");
+            assert_eq!(lenient(text).unwrap_err(), strict.unwrap_err(), "{text}");
         }
     }
 
