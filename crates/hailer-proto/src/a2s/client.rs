@@ -30,6 +30,9 @@ use compact_str::CompactString;
 
 /// Most challenges to follow for info, and for the lists.
 pub const MAX_CHALLENGES: u8 = 5;
+/// Most repetitions of requests with the right challenge, in each phase, that the server answers
+/// with the same challenge again.
+const MAX_SAME_CHALLENGES: u8 = 3;
 /// Timeouts in a row before the exchange gives up lists that the server may never send.
 const LIST_TIMEOUTS: u8 = 3;
 /// The same for rules, if the players came: many games never send rules.
@@ -74,6 +77,8 @@ pub struct A2sExchange {
     challenge: Option<Challenge>,
     /// Challenges followed in this phase.
     challenges: u8,
+    /// Times that the server answered with the same challenge again in this phase.
+    same_challenges: u8,
     /// Timeouts since the last useful datagram.
     timeouts: u8,
     /// Whether the plain info request was repeated although a challenge is known.
@@ -132,6 +137,7 @@ impl A2sExchange {
             stage: 0,
             challenge: None,
             challenges: 0,
+            same_challenges: 0,
             timeouts: 0,
             has_repeated_plain: false,
             has_sent_old_challenge: false,
@@ -364,9 +370,16 @@ impl A2sExchange {
             self.has_repeated_plain = false;
             return self.send([Some(Outgoing::Info)], out);
         }
-        // Repeated or late, unless the other request got it.
+        // Repeated or late, or the server requires the request again.
         if is_known && !self.is_renewed {
-            return Step::Wait;
+            if self.same_challenges == MAX_SAME_CHALLENGES {
+                return Step::Wait;
+            }
+            self.same_challenges += 1;
+            if self.phase == Phase::Info {
+                return self.send([Some(Outgoing::Info)], out);
+            }
+            self.is_renewed = true;
         }
         if !is_known {
             if self.challenges == MAX_CHALLENGES {
@@ -443,6 +456,7 @@ impl A2sExchange {
         self.list_fault = None;
         self.timeouts = 0;
         self.challenges = 0;
+        self.same_challenges = 0;
         self.send_lists(out)
     }
 
@@ -574,12 +588,18 @@ impl A2sExchange {
         if !unanswered.is_empty() {
             let names = Value::from(unanswered.join(", "));
             status.extra.push(Extra::new("unanswered", names));
-            let fault = self.list_fault.map(|fault| fault.to_string());
-            status
-                .extra
-                .extend(fault.map(|fault| Extra::new("list-error", fault)));
         }
         status.deviations = core::mem::take(&mut self.deviations);
+        if !unanswered.is_empty()
+            && let Some(fault) = self.list_fault
+        {
+            status
+                .extra
+                .push(Extra::new("list-error", fault.to_string()));
+            if fault != CHALLENGE_LOOP {
+                status.mark_unreadable();
+            }
+        }
         Step::Done(status)
     }
 
@@ -1310,6 +1330,9 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(exchange.handle(Input::Timeout, &mut out), Step::Send);
         assert_eq!(out[25..], 4u32.to_le_bytes());
+        for _ in 0..MAX_SAME_CHALLENGES {
+            assert_eq!(receive(&mut exchange, &challenge(4)), Step::Send);
+        }
         assert_eq!(receive(&mut exchange, &challenge(4)), Step::Wait);
     }
 

@@ -4,6 +4,7 @@ use crate::wire::deviations;
 
 deviations! {
     TRAILING_BYTES "trailing-bytes" "bytes follow the last field of the message";
+    DOUBLED_HEADER "doubled-header" "a reply starts with FF FF FF FF twice";
     SHORT_CHALLENGE "short-challenge" "a players or rules request ends before the four bytes of its challenge";
     NOT_UTF8 "not-utf8" "a text is not UTF-8; it is read as Windows-1252";
     CUT_TEXT "cut-text" "a text was cut at a byte limit inside a character, which is dropped";

@@ -431,6 +431,11 @@ pub fn parse_reply<'a>(
         r.constant(SINGLE, "header")?;
     }
     let at = r.at();
+    if r.rest().starts_with(SINGLE) {
+        r.constant(SINGLE, "second header")?;
+        r.notes().deviation(&DOUBLED_HEADER, at);
+    }
+    let at = r.at();
     let reply = match read_type(&mut r)? {
         kind::CHALLENGE => Reply::Challenge(challenge(&mut r)?),
         kind::INFO => Reply::Info(read_info(&mut r)?),
@@ -950,7 +955,9 @@ pub(super) fn explain(
 
 /// Returns the name of a reply that does not parse.
 fn failed_name(bytes: &[u8]) -> &'static str {
-    match bytes.get(SINGLE.len()) {
+    let message = bytes.strip_prefix(SINGLE).unwrap_or(bytes);
+    let message = message.strip_prefix(SINGLE).unwrap_or(message);
+    match message.first() {
         Some(&kind::INFO) => "info reply",
         Some(&kind::OLD_INFO) => "old info reply",
         Some(&kind::SHORT_INFO) => "short info reply",
