@@ -3,12 +3,13 @@
 //!
 //! At most five commands on one connection: servers block addresses that send more than ten in 3 s.
 
-use super::deviation::NO_LIST;
-use super::message::{self, GREETING, Item, Outcome};
+use super::deviation::{NO_LIST, OTHER_GREETING};
+use super::message::{self, GREETING, Item, Outcome, WELCOME};
 use crate::model::{Address, Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Excerpt, Exchange, Fault, Frame, Input, Step};
 use crate::wire::{Error, Notes, by_content};
 use alloc::{boxed::Box, format, vec::Vec};
+use compact_str::CompactString;
 
 /// Default port of the voice of a virtual server.
 pub(super) const VOICE_PORT: u16 = 9987;
@@ -20,11 +21,16 @@ const EMPTY: i64 = 1281;
 const NOT_PERMITTED: i64 = 2568;
 const BANNED: [i64; 2] = [3329, 3331];
 
+/// Error of a server that is none of TeamSpeak.
+const NO_GREETING: Fault = Fault::Malformed(Error::bad("greeting", 0, "TS3"));
+
 /// A command without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// No line arrived.
     Greeting,
+    /// Another name than that of TeamSpeak arrived; the line of welcome shows whether it is a server.
+    Welcome,
     /// Selection of the virtual server.
     Use,
     /// Information.
@@ -45,6 +51,8 @@ pub struct TeamSpeak3Exchange {
     timeouts: u32,
     status: Option<Box<Status>>,
     players: Option<Vec<Player>>,
+    /// The greeting, if it is another name.
+    greeting: Option<CompactString>,
     notes: Notes,
 }
 
@@ -62,6 +70,7 @@ impl TeamSpeak3Exchange {
             timeouts: 0,
             status: None,
             players: None,
+            greeting: None,
             notes: Notes::default(),
         }
     }
@@ -69,7 +78,10 @@ impl TeamSpeak3Exchange {
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
         let line = message::trim(bytes);
         if self.state == State::Greeting && !line.starts_with(b"error ") {
-            return self.receive_greeting(line);
+            return self.receive_greeting(line, line.len() < bytes.len());
+        }
+        if self.state == State::Welcome {
+            return self.receive_welcome(line);
         }
         if line.len() == bytes.len() {
             return Step::Bad(message::unfinished(bytes).into());
@@ -88,7 +100,7 @@ impl TeamSpeak3Exchange {
         }
     }
 
-    fn receive_greeting(&mut self, line: &[u8]) -> Step {
+    fn receive_greeting(&mut self, line: &[u8], has_end: bool) -> Step {
         match line {
             GREETING if self.depth == Depth::Ping => Step::Done(Box::default()),
             GREETING => {
@@ -98,8 +110,29 @@ impl TeamSpeak3Exchange {
             [b'S', b'S', b'H', b'-', ..] => Step::Fail(Fault::Misbehaved(
                 "it speaks SSH, which needs a login; the port of queries without one is 10011 by default",
             )),
-            _ => Step::Bad(Error::bad("greeting", 0, "TS3").into()),
+            name if has_end && message::is_name(name) => {
+                self.greeting = Some(by_content(name).0.into());
+                self.state = State::Welcome;
+                Step::Progress
+            }
+            _ => Step::Bad(NO_GREETING),
         }
+    }
+
+    /// Handles the line after another greeting (spec/teamspeak3.md#2).
+    fn receive_welcome(&mut self, line: &[u8]) -> Step {
+        if !line.starts_with(WELCOME) {
+            return Step::Bad(NO_GREETING);
+        }
+        self.notes.deviation(&OTHER_GREETING, 0);
+        if self.depth == Depth::Ping {
+            return Step::Done(Box::new(Status {
+                deviations: self.notes.met().collect(),
+                ..Status::default()
+            }));
+        }
+        self.state = State::Use;
+        Step::Progress
     }
 
     fn receive_data(&mut self, line: &[u8]) -> Result<(), Error> {
@@ -119,7 +152,7 @@ impl TeamSpeak3Exchange {
                 }
             }
             // The line after the greeting.
-            State::Greeting | State::Use => {}
+            State::Greeting | State::Welcome | State::Use => {}
         }
         Ok(())
     }
@@ -192,8 +225,12 @@ impl TeamSpeak3Exchange {
     /// Ends with the parts that are there, if the information is.
     fn finish(&mut self) -> Step {
         let Some(mut status) = self.status.take() else {
-            return Step::Wait;
+            return match self.state {
+                State::Welcome => Step::Bad(NO_GREETING),
+                _ => Step::Wait,
+            };
         };
+        status.add_extra("greeting", self.greeting.take());
         match self.players.take() {
             Some(players) => status.players.set_list(players),
             None if self.has_players => self.notes.deviation(&NO_LIST, 0),

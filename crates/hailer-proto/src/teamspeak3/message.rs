@@ -2,7 +2,7 @@
 //!
 //! Limits: lines of 1 MiB, 4,096 items of a line, 256 values of an item.
 
-use super::deviation::{BAD_ESCAPE, INVALID_UTF8, ODD_NUMBER};
+use super::deviation::{BAD_ESCAPE, INVALID_UTF8, ODD_NUMBER, OTHER_GREETING};
 use crate::command_lines;
 use crate::protocol::{Direction, Explanation, Frame};
 use crate::wire::{Error, Notes, Reader, by_content};
@@ -14,6 +14,10 @@ use memchr::memchr;
 
 /// First line of a connection.
 pub const GREETING: &[u8] = b"TS3";
+/// Start of the second line.
+pub const WELCOME: &[u8] = b"Welcome";
+/// Longest greeting with another name, in bytes.
+const MAX_GREETING: usize = 32;
 /// End of a line of the server.
 pub const END: &[u8] = b"\n\r";
 /// Longest line in bytes.
@@ -76,6 +80,12 @@ pub fn frame(bytes: &[u8]) -> Result<Frame, Error> {
 /// Returns the error of a line without its end.
 pub fn unfinished(line: &[u8]) -> Error {
     Error::short("end of the line", line.len(), 1)
+}
+
+/// Returns whether a line can be the greeting of a server with another name.
+pub fn is_name(line: &[u8]) -> bool {
+    let is_printable = |byte: &u8| matches!(byte, b' '..=b'~');
+    (1..=MAX_GREETING).contains(&line.len()) && line.iter().all(is_printable)
 }
 
 /// Returns a line without its end.
@@ -227,7 +237,12 @@ pub(super) fn explain(
         .next()
         .unwrap_or_default();
     let is_command = COMMANDS.contains(&word);
-    let is_greeting = word == GREETING;
+    let mut lines = bytes
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.trim_ascii());
+    let other_greeting = lines.next().is_some_and(is_name)
+        && lines.next().is_some_and(|line| line.starts_with(WELCOME));
+    let is_greeting = word == GREETING || other_greeting;
     let is_outcome = bytes.starts_with(ERROR);
     let is_data = DATA_STARTS.iter().any(|start| bytes.starts_with(start));
     let (message, found) = if is_greeting {
@@ -243,6 +258,9 @@ pub(super) fn explain(
     };
     if direction.is_some_and(|direction| direction != found) {
         return None;
+    }
+    if other_greeting && word != GREETING {
+        notes.deviation(&OTHER_GREETING, 0);
     }
     let error = command_lines::explain(bytes, notes, |r| explain_line(r, found));
     Some(Explanation {
@@ -261,7 +279,8 @@ fn explain_line(r: &mut Reader<'_, '_>, direction: Direction) -> Result<(), Erro
     };
     let line = trim(r.take(length, "line")?);
     r.note(at, "line", || format!("{:?}", by_content(line).0));
-    let is_words = at == 0 && line == GREETING || line.starts_with(b"Welcome");
+    let has_welcome = r.rest().trim_ascii_start().starts_with(WELCOME);
+    let is_words = at == 0 && (line == GREETING || has_welcome) || line.starts_with(WELCOME);
     if direction == Direction::Reply && !is_words && Outcome::read(line, r.notes())?.is_none() {
         items(line, at, r.notes())?;
     }

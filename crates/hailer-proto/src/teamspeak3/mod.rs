@@ -52,6 +52,7 @@ static INFO: Info = Info {
             "uptime",
             "Time since the start of the virtual server in seconds",
         ),
+        Doc::new("greeting", "First line of the server, if it is not `TS3`"),
         Doc::new("platform", "Operating system of the server"),
         Doc::new("state", "State of the virtual server, such as `online`"),
         Doc::new(
