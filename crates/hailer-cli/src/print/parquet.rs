@@ -45,13 +45,36 @@ pub(crate) fn write(
     fields: &[&'static Field],
     to: impl Write + Send,
 ) -> io::Result<u64> {
+    write_rows(&mut journal, fields, to).map_err(without_wrapper)
+}
+
+/// Returns the error of the file system inside an error of the Parquet library, which adds only
+/// "External".
+fn without_wrapper(error: io::Error) -> io::Error {
+    let inner = error
+        .get_ref()
+        .and_then(|error| match error.downcast_ref::<ParquetError>() {
+            Some(ParquetError::External(inner)) => inner.downcast_ref::<io::Error>(),
+            _ => None,
+        });
+    match inner.and_then(io::Error::raw_os_error) {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => error,
+    }
+}
+
+fn write_rows(
+    journal: &mut impl Read,
+    fields: &[&'static Field],
+    to: impl Write + Send,
+) -> io::Result<u64> {
     let shape: Vec<(&'static str, Kind)> = fields
         .iter()
         .map(|field| (field.name, field.kind))
         .collect();
     let mut rows = Rows::new("answer", &shape, to)?;
     let mut row = Vec::new();
-    while journal::next_row(&mut journal, &mut row)? {
+    while journal::next_row(journal, &mut row)? {
         rows.push_cells(Cells(&row))?;
     }
     rows.finish().map(|(rows, _)| rows)

@@ -210,6 +210,24 @@ fn parquet_is_written_at_the_end_and_survives_kills() {
     }
 }
 
+#[cfg(all(feature = "parquet", target_os = "linux"))]
+#[test]
+fn full_disk_at_the_conversion_names_the_file_and_resumes() {
+    let output = Temporary::path("full.parquet");
+    let part = sibling(&output, "part");
+    std::os::unix::fs::symlink("/dev/full", &part).unwrap();
+    let mut args = vec!["sweep", "127.5.0.0/30", "--failed", "-o", output.text()];
+    args.extend(["--timeout", "20ms", "--retries", "0"]);
+    let error = run(args.clone()).ends_with(1).err;
+    assert!(
+        error.contains(&format!("{part}: No space left on device")) && error.contains("--resume"),
+        "{error}"
+    );
+    args.push("--resume");
+    run(args).ends_with(1);
+    assert!(output.as_ref().exists() && !Path::new(&sibling(&output, "journal")).exists());
+}
+
 #[test]
 fn closed_output_ends_the_sweep() {
     let args = [

@@ -283,7 +283,15 @@ fn conclude(options: &OutputOptions) -> anyhow::Result<()> {
         (options.has_journal(), &options.output, options.journal())
     {
         let part = append_suffix(output, "part");
-        convert(&journal, options, &part)?;
+        if let Err(error) = convert(&journal, options, &part) {
+            // The space may be needed to continue.
+            let _ = fs::remove_file(&part);
+            anyhow::bail!(
+                "{}: {error}; the answers are in {}: to convert them, run the same command with --resume",
+                part.display(),
+                journal.display()
+            );
+        }
         fs::rename(&part, output)?;
         remove(options.checkpoint.as_deref())?;
         return remove(Some(&journal));
@@ -292,7 +300,7 @@ fn conclude(options: &OutputOptions) -> anyhow::Result<()> {
 }
 
 #[cfg(feature = "parquet")]
-fn convert(journal: &Path, options: &OutputOptions, to: &Path) -> anyhow::Result<()> {
+fn convert(journal: &Path, options: &OutputOptions, to: &Path) -> io::Result<()> {
     use std::io::{BufReader, BufWriter};
     let fields = options.fields.as_deref().unwrap_or_default();
     let rows = BufReader::with_capacity(1 << 18, File::open(journal)?);
@@ -305,7 +313,7 @@ fn convert(journal: &Path, options: &OutputOptions, to: &Path) -> anyhow::Result
 }
 
 #[cfg(not(feature = "parquet"))]
-fn convert(_: &Path, _: &OutputOptions, _: &Path) -> anyhow::Result<()> {
+fn convert(_: &Path, _: &OutputOptions, _: &Path) -> io::Result<()> {
     Ok(())
 }
 
