@@ -32,6 +32,7 @@ pub mod monitor;
 pub mod monitor_health;
 mod node;
 pub mod poll;
+mod reconcile;
 pub mod sample;
 pub mod schedule;
 pub mod server;

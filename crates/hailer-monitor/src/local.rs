@@ -7,6 +7,7 @@ use crate::history::{Batch, History, HistoryWriter, PlayerSession, WriterHealth,
 use crate::monitor_health::HistoryHealth;
 use crate::node::{LeaderAlerts, Node, NodeHealth, NodeStart};
 use crate::poll::{PollResult, Poller};
+use crate::reconcile;
 use crate::sample::Millis;
 use crate::server::ServerId;
 use crate::sessions::{RESUME_MS, SessionTracker};
@@ -37,6 +38,7 @@ pub(crate) struct Local {
     tidier: JoinHandle<()>,
     statuses: Arc<Mutex<StatusStore>>,
     status_saver: JoinHandle<()>,
+    reconciler: JoinHandle<()>,
     state: Arc<StateTable>,
 }
 
@@ -62,6 +64,11 @@ impl Local {
         let status_saver = tokio::spawn(status_store::save_regularly(
             statuses.clone(),
             state.clone(),
+        ));
+        let reconciler = tokio::spawn(reconcile::run(
+            history.clone(),
+            state.clone(),
+            clock.clone(),
         ));
         let mut sessions = SessionTracker::new(privacy);
         sessions.resume(history.sessions_since(now - RESUME_MS).await?);
@@ -93,6 +100,7 @@ impl Local {
             tidier,
             statuses,
             status_saver,
+            reconciler,
             state,
         })
     }
@@ -132,6 +140,7 @@ impl Node for Local {
     fn stop(self: Box<Self>) -> BoxFuture<'static, WriterHealth> {
         Box::pin(async move {
             self.tidier.abort();
+            self.reconciler.abort();
             self.poller.end();
             let _ = tokio::time::timeout(STOP_TIMEOUT, self.feeder).await;
             let health = self.writer.finish().await;
@@ -248,6 +257,7 @@ mod tests {
         });
         PollResult {
             sample: Sample {
+                observed_ms: 0,
                 server: ServerId(1),
                 at,
                 is_answered: true,

@@ -27,6 +27,7 @@ use crate::sample::{Event, EventKind, Millis, Sample, ValueChange};
 use crate::schedule::{DueSample, PollClock, Schedule};
 use crate::server::{Origin, Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
+use crate::uptime::observed_ms;
 use compact_str::CompactString;
 use hailer::proto::model::Roster;
 use hailer::proto::{Ask, Protocol, Transport};
@@ -232,6 +233,8 @@ struct PolledServer {
     /// Probes of the poll under way, if it has several.
     poll: Option<Box<OpenPoll>>,
     last_status: Option<Arc<LastStatus>>,
+    /// When this process last took a sample, in Unix milliseconds.
+    last_at: Option<Millis>,
     recent_changes: f32,
     changed_at: Millis,
 }
@@ -273,6 +276,7 @@ impl PolledServer {
             is_asked: false,
             poll: None,
             last_status: None,
+            last_at: None,
             recent_changes: 0.0,
             changed_at,
         }
@@ -965,6 +969,9 @@ impl ResultSink {
                 (unanswered(due, &error), None, Some(Arc::new(words)))
             }
         };
+        let mut sample = sample;
+        let interval = self.shared.config.interval_of(&polled.server);
+        sample.observed_ms = observed_ms(polled.last_at.replace(at), at, interval);
         let rules = &self.shared.config.rules;
         let reason = || error.as_ref().map(|error| error.0.clone());
         let interval = self.shared.config.interval_of(&polled.server);
@@ -1116,6 +1123,7 @@ fn answered(due: DueSample, answer: &Answer) -> Sample {
     let count = |count: i64| u32::try_from(count).ok();
     let has_players = players.online.is_some() || !players.list.is_empty();
     Sample {
+        observed_ms: 0,
         server: due.server,
         at: due.at,
         is_answered: true,
@@ -1141,6 +1149,7 @@ fn answered(due: DueSample, answer: &Answer) -> Sample {
 fn unanswered(due: DueSample, error: &Error) -> Sample {
     let sent = error.transcript().map_or(0, |transcript| transcript.sent);
     Sample {
+        observed_ms: 0,
         server: due.server,
         at: due.at,
         is_answered: false,

@@ -15,7 +15,7 @@ pub fn unix_millis() -> Millis {
     time.as_millis() as Millis
 }
 
-/// Stored result of a poll. 48 bytes.
+/// Stored result of a poll. 56 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The polled server.
@@ -34,6 +34,10 @@ pub struct Sample {
     pub sent: u16,
     /// Datagrams sent again after a timeout.
     pub resent: u16,
+    /// Time that the sample stands for, in milliseconds (see [`uptime`](crate::uptime)); 0 if an
+    /// earlier version took it.
+    #[serde(default)]
+    pub observed_ms: u32,
 }
 
 /// A recorded change of a server.

@@ -381,6 +381,7 @@ mod tests {
             ..LastStatus::default()
         };
         let sample = Sample {
+            observed_ms: 0,
             server: SERVER,
             at: minute * MINUTE,
             is_answered: true,

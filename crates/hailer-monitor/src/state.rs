@@ -170,15 +170,30 @@ impl StateTable {
         let mut rows = self.write();
         for half_hour in half_hours {
             if let Some(row) = rows.get_mut(half_hour.server) {
-                let HalfHour {
-                    start,
-                    observed_ms,
-                    up_ms,
-                    players,
-                    ..
-                } = *half_hour;
-                row.day.add(start, observed_ms, up_ms, players);
+                row.day.add_half_hour(half_hour);
             }
+        }
+    }
+
+    /// Replaces the half hour of `start` in all rows by that of the history.
+    pub fn replace_half_hour(&self, start: Millis, half_hours: &[HalfHour]) {
+        let by_server: HashMap<ServerId, &HalfHour> = half_hours
+            .iter()
+            .map(|half_hour| (half_hour.server, half_hour))
+            .collect();
+        let mut from = 0;
+        loop {
+            let mut rows = self.write();
+            let some = rows.places.get_mut(from..).unwrap_or_default();
+            let count = some.len().min(ROWS_PER_LOCK);
+            for row in some[..count].iter_mut().flatten() {
+                let half_hour = by_server.get(&row.server.id).copied();
+                row.day.replace(start, half_hour);
+            }
+            if count < ROWS_PER_LOCK {
+                return;
+            }
+            from += ROWS_PER_LOCK;
         }
     }
 
@@ -319,6 +334,7 @@ mod tests {
 
     fn sample(at: Millis, is_answered: bool, players: u32) -> Sample {
         Sample {
+            observed_ms: 0,
             server: ServerId(1),
             at,
             is_answered,

@@ -2,15 +2,18 @@
 //!
 //! All pages, API operations and alerts use this module. Uptime is weighted by time: otherwise, the
 //! uptime of a server polled every minute, and later every two seconds, would depend mostly on its
-//! last hours. A sample counts for the time since the previous sample, at most [`MAX_SAMPLE_MS`]. A
-//! bucket of the history counts for its length. Time without samples is ignored.
+//! last hours. A sample stands for the time since the previous sample. The first sample, and a sample
+//! after a time in which the monitor did not run, stands for one interval. The history stores this
+//! length with the sample, and the sums with each bucket, so a restart changes no figure. Time
+//! without samples is ignored.
 
 use crate::sample::Millis;
 
-/// Longest time that one sample counts for, in milliseconds.
+/// A longer time without samples is a gap in which the monitor did not run, unless the interval is
+/// longer, in milliseconds.
 pub const MAX_SAMPLE_MS: Millis = 5 * 60_000;
-/// Time that the first sample of a server counts for, in milliseconds.
-const FIRST_SAMPLE_MS: Millis = 1_000;
+/// Time that a sample of unknown length counts for, in milliseconds.
+const UNKNOWN_SAMPLE_MS: Millis = 1_000;
 
 /// Observed time, and how much of it the server was up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -30,6 +33,13 @@ impl Uptime {
         self.up_ms += length_ms as f64 * (answered.min(polls) as f64 / polls as f64);
     }
 
+    /// Adds `observed_ms` milliseconds, of which the server was up for `up_ms`.
+    pub fn add_times(&mut self, observed_ms: Millis, up_ms: Millis) {
+        let observed_ms = observed_ms.max(0);
+        self.observed_ms += observed_ms as f64;
+        self.up_ms += up_ms.clamp(0, observed_ms) as f64;
+    }
+
     /// Adds the times of another span.
     pub fn merge(&mut self, other: Self) {
         self.observed_ms += other.observed_ms;
@@ -42,12 +52,22 @@ impl Uptime {
     }
 }
 
-/// Returns how long the sample taken at `at` stands for, in milliseconds. `previous` is the time of
-/// the sample before it.
-pub fn sample_length_ms(previous: Option<Millis>, at: Millis) -> Millis {
-    match previous {
-        Some(previous) if at > previous => (at - previous).min(MAX_SAMPLE_MS),
-        _ => FIRST_SAMPLE_MS,
+/// Returns how long a sample stands for, in milliseconds. `previous` is the time of the sample that
+/// the same process has taken before it.
+pub fn observed_ms(previous: Option<Millis>, at: Millis, interval: Millis) -> u32 {
+    let since = previous
+        .map(|previous| at - previous)
+        .filter(|since| (1..=MAX_SAMPLE_MS.max(interval)).contains(since));
+    u32::try_from(since.unwrap_or(interval)).unwrap_or(u32::MAX)
+}
+
+/// Returns how long a sample of the history stands for, in milliseconds. `previous` is the time of
+/// the sample before it, by which the length of samples of earlier versions is guessed.
+pub fn sample_length_ms(sample_ms: Option<i64>, previous: Option<Millis>, at: Millis) -> Millis {
+    match (sample_ms, previous) {
+        (Some(length), _) if length > 0 => length,
+        (_, Some(previous)) if at > previous => (at - previous).min(MAX_SAMPLE_MS),
+        _ => UNKNOWN_SAMPLE_MS,
     }
 }
 
@@ -75,9 +95,18 @@ mod tests {
 
     #[test]
     fn a_sample_stands_for_the_time_since_the_previous_one() {
-        assert_eq!(sample_length_ms(None, 5_000), FIRST_SAMPLE_MS);
-        assert_eq!(sample_length_ms(Some(3_000), 5_000), 2_000);
-        assert_eq!(sample_length_ms(Some(5_000), 5_000), FIRST_SAMPLE_MS);
-        assert_eq!(sample_length_ms(Some(0), 3_600_000), MAX_SAMPLE_MS);
+        assert_eq!(observed_ms(None, 5_000, 2_000), 2_000, "the first one");
+        assert_eq!(observed_ms(Some(3_000), 5_000, 2_000), 2_000);
+        let late = observed_ms(Some(3_000), 9_000, 2_000);
+        assert_eq!(late, 6_000, "polls of a silent server take longer");
+        let gap = observed_ms(Some(0), 3_600_000, 60_000);
+        assert_eq!(gap, 60_000, "the monitor was suspended");
+        assert_eq!(observed_ms(Some(0), 3_600_000, 3_600_000), 3_600_000);
+        let back = observed_ms(Some(3_600_000), 0, 60_000);
+        assert_eq!(back, 60_000, "the clock was set back");
+        assert_eq!(sample_length_ms(Some(7), Some(3_000), 5_000), 7);
+        assert_eq!(sample_length_ms(None, Some(3_000), 5_000), 2_000);
+        assert_eq!(sample_length_ms(None, Some(0), 3_600_000), MAX_SAMPLE_MS);
+        assert_eq!(sample_length_ms(None, None, 5_000), UNKNOWN_SAMPLE_MS);
     }
 }

@@ -197,6 +197,7 @@ pub fn sample(server: ServerId, at: Millis, players: u32, seed: u64) -> Sample {
     let wave = (at as f64 / 5_000_000.0 + seed as f64).sin() + (at as f64 / 700_000.0).cos() * 0.3;
     let latency = 9_000 + (seed * 7_919 % 60_000) as u32 + ((wave + 2.0) * 2_000.0) as u32;
     Sample {
+        observed_ms: 0,
         server,
         at,
         is_answered: true,

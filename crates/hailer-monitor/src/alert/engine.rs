@@ -914,6 +914,7 @@ mod tests {
             let max = Some(20);
             let latency = Some(1_500);
             row.last_sample = Some(Sample {
+                observed_ms: 0,
                 server,
                 at,
                 is_answered,
@@ -1159,6 +1160,7 @@ mod tests {
             let row = world.rows.get_mut(&server).unwrap();
             row.set_health(&self.health);
             row.last_sample = Some(Sample {
+                observed_ms: 0,
                 server,
                 at,
                 is_answered: is_up,
@@ -1490,105 +1492,106 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default() })]
+            #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// For a week, every timer of the rules ends at its time, also after a suspend, and after the
-        /// clock was set back.
-        #[test]
-        fn timers_end_on_time_for_a_week(
-            phases in prop::collection::vec(20..1_500_i64, 20..60),
-            jumps in prop::collection::vec((any::<bool>(), 60..2_000_i64, 40..86_400_i64), 0..6),
-        ) {
-            let named = |name: &str, toml: &str| Rule { name: name.into(), ..rule(toml) };
-            let mut world = World::new(vec![
-                named("late", "when = 'down'\nfor = '5m'\nrepeat = '6h'\ngather = '0s'"),
-                named("quiet", "when = 'down'\nquiet = ['22:00-07:00']"),
-                named("silent", "when = 'monitor-silent'\nfor = '10m'"),
-            ], 1);
-            let mut health = Health::default();
-            let rules = HealthRules::default();
-            let (mut phases, mut jumps) = (phases.into_iter().cycle(), jumps.into_iter());
-            let mut change = phases.next().map(|minutes| minutes * MINUTE);
-            let mut jump = jumps.next();
-            let (mut is_up, mut last_jump, mut polled_at) = (true, 0, 0);
-            // True time since the start; the clock of the world may be set back. `awake_at`: the end of
-            // the last suspend.
-            let (mut time, mut awake_at): (Millis, Millis) = (0, 0);
-            // When the outage began, was noticed, and was last notified by the rule "late".
-            let (mut begin, mut notified): (Option<Millis>, Option<Millis>) = (None, None);
-            // If the clock was set back in an outage, its begin is known up to a poll.
-            let mut tolerance = 6 * SECOND;
-            while time < 7 * 24 * 60 * MINUTE {
-                if let Some((is_suspend, after, seconds)) = jump
-                    && time - last_jump > after * MINUTE
-                {
-                    let size = seconds * SECOND;
-                    (last_jump, jump) = (time, jumps.next());
-                    if is_suspend {
-                        time += size;
-                        world.now += size;
-                        awake_at = time;
+            /// For a week, every timer of the rules ends at its time, also after a suspend, and after the
+            /// clock was set back.
+            #[test]
+            fn timers_end_on_time_for_a_week(
+                phases in prop::collection::vec(20..1_500_i64, 20..60),
+                jumps in prop::collection::vec((any::<bool>(), 60..2_000_i64, 40..86_400_i64), 0..6),
+            ) {
+                let named = |name: &str, toml: &str| Rule { name: name.into(), ..rule(toml) };
+                let mut world = World::new(vec![
+                    named("late", "when = 'down'\nfor = '5m'\nrepeat = '6h'\ngather = '0s'"),
+                    named("quiet", "when = 'down'\nquiet = ['22:00-07:00']"),
+                    named("silent", "when = 'monitor-silent'\nfor = '10m'"),
+                ], 1);
+                let mut health = Health::default();
+                let rules = HealthRules::default();
+                let (mut phases, mut jumps) = (phases.into_iter().cycle(), jumps.into_iter());
+                let mut change = phases.next().map(|minutes| minutes * MINUTE);
+                let mut jump = jumps.next();
+                let (mut is_up, mut last_jump, mut polled_at) = (true, 0, 0);
+                // True time since the start; the clock of the world may be set back. `awake_at`: the end of
+                // the last suspend.
+                let (mut time, mut awake_at): (Millis, Millis) = (0, 0);
+                // When the outage began, was noticed, and was last notified by the rule "late".
+                let (mut begin, mut notified): (Option<Millis>, Option<Millis>) = (None, None);
+                // If the clock was set back in an outage, its begin is known up to a poll.
+                let mut tolerance = 6 * SECOND;
+                while time < 7 * 24 * 60 * MINUTE {
+                    if let Some((is_suspend, after, seconds)) = jump
+                        && time - last_jump > after * MINUTE
+                    {
+                        let size = seconds * SECOND;
+                        (last_jump, jump) = (time, jumps.next());
+                        if is_suspend {
+                            time += size;
+                            world.now += size;
+                            awake_at = time;
+                        } else {
+                            world.now -= size;
+                            tolerance = 6 * SECOND + MINUTE;
+                        }
+                    }
+                    if change.is_some_and(|change| time >= change) {
+                        is_up = !is_up;
+                        change = phases.next().map(|minutes| time + minutes * MINUTE);
+                    }
+                    if time - polled_at >= MINUTE {
+                        polled_at = time;
+                        let at = world.now;
+                        let answered = health.sample(&rules, MINUTE, at, is_up, || "silence".into());
+                        let _ = answered;
+                        let row = world.rows.get_mut(&ServerId(0)).unwrap();
+                        row.set_health(&health);
+                        row.last_sample = Some(Sample {
+    observed_ms: 0,
+                            server: ServerId(0), at, is_answered: is_up, players: None, max: None, latency: None,
+                            sent: 1, resent: 0,
+                        });
+                        world.engine.sample(row, at);
+                        if is_up {
+                            (begin, notified) = (None, None);
+                            tolerance = 6 * SECOND;
+                        } else {
+                            begin.get_or_insert(time);
+                        }
+                    }
+                    world.wait(2 * SECOND);
+                    time += 2 * SECOND;
+                    for (at, sent) in world.sent.drain(..) {
+                        prop_assert!(sent.rule != "silent", "the monitor polls");
+                        let clock = at.rem_euclid(24 * 60 * MINUTE) / (60 * MINUTE);
+                        let is_night = !(7..22).contains(&clock);
+                        prop_assert_eq!(sent.held_until.is_some(), sent.rule == "quiet" && is_night);
+                        if let Some(until) = sent.held_until {
+                            prop_assert_eq!(until.rem_euclid(24 * 60 * MINUTE), 7 * 60 * MINUTE);
+                            prop_assert!((0..=9 * 60 * MINUTE).contains(&(until - at)));
+                        }
+                        if sent.rule == "late" && sent.kind != NotificationKind::Resolved {
+                            let due = match notified {
+                                Some(notified) => notified + 6 * 60 * MINUTE,
+                                None => begin.unwrap() + 5 * MINUTE,
+                            };
+                            prop_assert!(time >= due - tolerance, "{} s early", (due - time) / SECOND);
+                            notified = Some(time);
+                        }
+                    }
+                    let due = match (notified, begin) {
+                        (Some(notified), _) => notified + 6 * 60 * MINUTE,
+                        (None, Some(begin)) => begin + 5 * MINUTE,
+                        (None, None) => continue,
+                    };
+                    // After a suspend, the next poll may have to confirm the outage.
+                    let due = if due < awake_at || begin > Some(awake_at - 2 * MINUTE) {
+                        due.max(awake_at + 2 * MINUTE)
                     } else {
-                        world.now -= size;
-                        tolerance = 6 * SECOND + MINUTE;
-                    }
+                        due
+                    };
+                    prop_assert!(time <= due + tolerance, "{} s late", (time - due) / SECOND);
                 }
-                if change.is_some_and(|change| time >= change) {
-                    is_up = !is_up;
-                    change = phases.next().map(|minutes| time + minutes * MINUTE);
-                }
-                if time - polled_at >= MINUTE {
-                    polled_at = time;
-                    let at = world.now;
-                    let answered = health.sample(&rules, MINUTE, at, is_up, || "silence".into());
-                    let _ = answered;
-                    let row = world.rows.get_mut(&ServerId(0)).unwrap();
-                    row.set_health(&health);
-                    row.last_sample = Some(Sample {
-                        server: ServerId(0), at, is_answered: is_up, players: None, max: None, latency: None,
-                        sent: 1, resent: 0,
-                    });
-                    world.engine.sample(row, at);
-                    if is_up {
-                        (begin, notified) = (None, None);
-                        tolerance = 6 * SECOND;
-                    } else {
-                        begin.get_or_insert(time);
-                    }
-                }
-                world.wait(2 * SECOND);
-                time += 2 * SECOND;
-                for (at, sent) in world.sent.drain(..) {
-                    prop_assert!(sent.rule != "silent", "the monitor polls");
-                    let clock = at.rem_euclid(24 * 60 * MINUTE) / (60 * MINUTE);
-                    let is_night = !(7..22).contains(&clock);
-                    prop_assert_eq!(sent.held_until.is_some(), sent.rule == "quiet" && is_night);
-                    if let Some(until) = sent.held_until {
-                        prop_assert_eq!(until.rem_euclid(24 * 60 * MINUTE), 7 * 60 * MINUTE);
-                        prop_assert!((0..=9 * 60 * MINUTE).contains(&(until - at)));
-                    }
-                    if sent.rule == "late" && sent.kind != NotificationKind::Resolved {
-                        let due = match notified {
-                            Some(notified) => notified + 6 * 60 * MINUTE,
-                            None => begin.unwrap() + 5 * MINUTE,
-                        };
-                        prop_assert!(time >= due - tolerance, "{} s early", (due - time) / SECOND);
-                        notified = Some(time);
-                    }
-                }
-                let due = match (notified, begin) {
-                    (Some(notified), _) => notified + 6 * 60 * MINUTE,
-                    (None, Some(begin)) => begin + 5 * MINUTE,
-                    (None, None) => continue,
-                };
-                // After a suspend, the next poll may have to confirm the outage.
-                let due = if due < awake_at || begin > Some(awake_at - 2 * MINUTE) {
-                    due.max(awake_at + 2 * MINUTE)
-                } else {
-                    due
-                };
-                prop_assert!(time <= due + tolerance, "{} s late", (time - due) / SECOND);
             }
         }
-    }
 }

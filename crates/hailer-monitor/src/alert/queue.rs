@@ -533,7 +533,7 @@ pub(super) async fn open(history: &History) -> Result<Vec<OpenIncident>, History
         .await?;
     let open = rows.iter().map(|row| {
         Ok(OpenIncident {
-            key: incident_key(row.try_get(0)?, row.try_get(1)?),
+            key: incident_key(&row.try_get::<String, _>(0)?, row.try_get(1)?),
             since: row.try_get(2)?,
             notified_at: row.try_get(3)?,
         })
@@ -549,11 +549,11 @@ fn row_key(key: IncidentKey) -> (String, i64) {
 }
 
 /// Parses the key of an incident in the database.
-fn incident_key(rule: String, server: i64) -> IncidentKey {
+fn incident_key(rule: &str, server: i64) -> IncidentKey {
     let name = rule.strip_suffix(FLAPPING_SUFFIX);
     IncidentKey {
         is_flapping: name.is_some(),
-        rule: name.unwrap_or(&rule).to_owned(),
+        rule: name.unwrap_or(rule).to_owned(),
         server: (server != MONITOR_ROW_ID).then_some(ServerId(server)),
     }
 }

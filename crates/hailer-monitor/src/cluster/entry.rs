@@ -26,6 +26,9 @@ pub(super) struct ResultsEntry {
     pub(super) taken: Option<Millis>,
     /// Samples with the state after each.
     pub(super) rows: Vec<SampleRecord>,
+    /// Time that each sample stands for, in milliseconds. Earlier versions wrote none.
+    #[serde(default)]
+    pub(super) observed: Vec<u32>,
     /// Errors, as keyword and sentence, that rows refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) errors: Vec<(String, String)>,
@@ -83,6 +86,7 @@ impl From<SampleRecord> for SampleTuple {
             latency,
             sent,
             resent,
+            observed_ms: _,
         } = record.sample;
         let mut state = match record.state {
             State::Down => 0,
@@ -117,6 +121,7 @@ impl From<SampleTuple> for SampleRecord {
             tuple;
         Self {
             sample: Sample {
+                observed_ms: 0,
                 server: ServerId(server),
                 at,
                 is_answered: answered != 0,
@@ -158,6 +163,15 @@ impl SampleRecord {
 }
 
 impl ResultsEntry {
+    /// Parses an entry.
+    pub(super) fn read(json: &[u8]) -> Option<Self> {
+        let mut entry: Self = serde_json::from_slice(json).ok()?;
+        for (row, observed) in entry.rows.iter_mut().zip(&entry.observed) {
+            row.sample.observed_ms = *observed;
+        }
+        Some(entry)
+    }
+
     /// Returns the parts that go into the history.
     pub(super) fn batch(self) -> Batch {
         let samples = self.rows.iter().map(|row| row.sample).collect();
@@ -371,6 +385,7 @@ mod tests {
         let server = ServerId(77);
         let sent = 2;
         let sample = Sample {
+            observed_ms: 0,
             server,
             at,
             is_answered: true,

@@ -34,8 +34,10 @@ pub(super) struct Mirror {
     /// Version and servers of each chunk when it was last read.
     known: ByChunk<(u64, Vec<ServerId>)>,
     changed: u64,
-    /// Position in each stream: results, then statuses. Empty: start at the end.
+    /// Position in each stream: results, then statuses. Empty: start at the first entry.
     cursors: Vec<String>,
+    /// Whether all entries have been read once.
+    has_read_all: bool,
     /// Bytes of the long parts of answers, by server.
     kept: HashMap<ServerId, usize>,
     all_kept: usize,
@@ -81,6 +83,7 @@ impl Mirror {
             known,
             changed: 0,
             cursors: vec![String::new(); 2 * PARTS],
+            has_read_all: false,
             kept: HashMap::new(),
             all_kept: 0,
         })
@@ -180,26 +183,14 @@ impl Mirror {
             } else {
                 shared.keys.statuses(stream - PARTS)
             };
-            // Statuses from before the start are still useful; samples are in the history.
+            // From the first entry: statuses from before the start are still useful, and the history
+            // may not have the newest samples yet.
             let from = match cursor.as_str() {
-                "" if stream < PARTS => "$".to_owned(),
                 "" => "0".to_owned(),
                 cursor => cursor.to_owned(),
             };
             let mut link = link.clone();
             async move {
-                // Reading from `$` never returns entries, so look up the id of the last entry.
-                if from == "$" {
-                    let last = cmd("XREVRANGE")
-                        .arg(&key)
-                        .arg("+")
-                        .arg("-")
-                        .arg("COUNT")
-                        .arg(1)
-                        .to_owned();
-                    let last: Vec<(String, Vec<Vec<u8>>)> = last.query_async(&mut link).await?;
-                    return Ok((last.into_iter().next().map(|(id, _)| id), Vec::new()));
-                }
                 let mut read = cmd("XREAD");
                 read.arg("COUNT")
                     .arg(ENTRIES_PER_READ)
@@ -220,19 +211,18 @@ impl Mirror {
         for (stream, done) in done.into_iter().enumerate() {
             let (cursor, entries) = done?;
             is_all &= entries.len() < ENTRIES_PER_READ;
-            match cursor {
-                Some(cursor) => self.cursors[stream] = cursor,
-                None if self.cursors[stream].is_empty() => self.cursors[stream] = "0-0".into(),
-                None => {}
+            if let Some(cursor) = cursor {
+                self.cursors[stream] = cursor;
             }
             for (id, fields) in &entries {
                 if stream < PARTS {
-                    show_results(shared, id, fields);
+                    show_results(shared, id, fields, self.has_read_all);
                 } else {
                     self.show_statuses(shared, fields);
                 }
             }
         }
+        self.has_read_all |= is_all;
         Ok(is_all)
     }
 
@@ -277,11 +267,11 @@ impl Mirror {
 }
 
 /// Applies an entry of results.
-fn show_results(shared: &Shared, id: &str, fields: &[Vec<u8>]) {
+fn show_results(shared: &Shared, id: &str, fields: &[Vec<u8>], has_read_all: bool) {
     if field(fields, RESEND_FIELD.as_bytes()).is_some() {
         return;
     }
-    let Some(Ok(entry)) = field(fields, b"e").map(serde_json::from_slice::<ResultsEntry>) else {
+    let Some(entry) = field(fields, b"e").and_then(ResultsEntry::read) else {
         return;
     };
     let is_own = entry.by == shared.me;
@@ -289,12 +279,31 @@ fn show_results(shared: &Shared, id: &str, fields: &[Vec<u8>]) {
         shared.last.store(shared.clock.now(), Ordering::Relaxed);
     }
     let taken = entry.taken.unwrap_or_else(|| time(id));
-    apply(&shared.live, entry, taken, is_own, shared.redis_now());
+    let kind = match (is_own, has_read_all) {
+        (true, _) => EntryKind::Own,
+        (false, true) => EntryKind::Other,
+        (false, false) => EntryKind::BeforeStart,
+    };
+    apply(&shared.live, entry, taken, kind, shared.redis_now());
+}
+
+/// Where an entry comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EntryKind {
+    /// This node, whose poller has applied the results.
+    Own,
+    /// Another node.
+    Other,
+    /// Another node, from before this node has read all entries for the first time. The history may
+    /// have had the samples when the day was loaded.
+    BeforeStart,
 }
 
 /// Applies results that were taken at `taken`, by the clock of Redis. The newest sample is the one
 /// that was taken last: a node whose clock was ahead has written samples with times in the future.
-fn apply(live: &StateTable, entry: ResultsEntry, taken: Millis, is_own: bool, now: Millis) {
+fn apply(live: &StateTable, entry: ResultsEntry, taken: Millis, kind: EntryKind, now: Millis) {
+    let is_own = kind == EntryKind::Own;
+    let is_catching_up = kind == EntryKind::BeforeStart;
     let ResultsEntry {
         rows,
         errors,
@@ -333,8 +342,9 @@ fn apply(live: &StateTable, entry: ResultsEntry, taken: Millis, is_own: bool, no
         row.changes = flapping.remove(&row.server.id).unwrap_or_default();
         row.changes.truncate(FLAPPING_CHANGES);
         row.since = new.since;
-        // A node that takes over may repeat the last sample.
-        if row.last_sample.is_none_or(|last| last.at != sample.at) {
+        // The day has the samples of the history from the start.
+        let is_loaded = is_catching_up && sample.at <= row.day.last_sample();
+        if !is_loaded {
             row.day.add_sample(&sample, now);
         }
         row.error = new.error().and_then(|place| errors.get(place)).cloned();
@@ -354,6 +364,7 @@ mod tests {
 
     fn entry(at: Millis, is_answered: bool) -> ResultsEntry {
         let sample = Sample {
+            observed_ms: 0,
             server: ServerId(1),
             at,
             is_answered,
@@ -394,10 +405,10 @@ mod tests {
                 (row.state, row.since, row.last_sample.unwrap().at)
             };
             // A node whose clock is ahead polls, and then another one takes over.
-            apply(&live, entry(NOW + ahead, true), NOW, false, NOW);
+            apply(&live, entry(NOW + ahead, true), NOW, EntryKind::Other, NOW);
             assert_eq!(state(), (State::Up, NOW + ahead, NOW + ahead), "as it is");
             let next = NOW + MINUTE;
-            apply(&live, entry(next, false), next, false, next);
+            apply(&live, entry(next, false), next, EntryKind::Other, next);
             assert_eq!(state(), (State::Down, next, next));
         }
     }
@@ -405,16 +416,50 @@ mod tests {
     #[test]
     fn late_entries_of_a_node_that_was_cut_off_change_nothing() {
         let live = table();
-        apply(&live, entry(NOW, false), NOW + 100, false, NOW);
+        apply(&live, entry(NOW, false), NOW + 100, EntryKind::Other, NOW);
         // Its sample was taken before, and arrives later; also if its clock is ahead.
         for at in [NOW - MINUTE, NOW + MINUTE] {
-            apply(&live, entry(at, true), NOW - MINUTE, false, NOW);
+            apply(&live, entry(at, true), NOW - MINUTE, EntryKind::Other, NOW);
             let row = live.row(ServerId(1)).unwrap();
             assert_eq!((row.state, row.last_sample.unwrap().at), (State::Down, NOW));
         }
         // Samples of this node count before those that others took earlier.
-        apply(&live, entry(NOW, true), NOW + 3 * MINUTE, true, NOW);
-        apply(&live, entry(NOW, true), NOW + 2 * MINUTE, false, NOW);
+        apply(
+            &live,
+            entry(NOW, true),
+            NOW + 3 * MINUTE,
+            EntryKind::Own,
+            NOW,
+        );
+        apply(
+            &live,
+            entry(NOW, true),
+            NOW + 2 * MINUTE,
+            EntryKind::Other,
+            NOW,
+        );
         assert_eq!(live.row(ServerId(1)).unwrap().state, State::Down);
+    }
+
+    #[test]
+    fn entries_from_before_the_start_count_once() {
+        let live = table();
+        let loaded = crate::state::HalfHour {
+            server: ServerId(1),
+            start: NOW - MINUTE,
+            last_sample: NOW - MINUTE,
+            observed_ms: MINUTE,
+            up_ms: MINUTE,
+            players: 0.0,
+        };
+        live.add_half_hours(&[loaded]);
+        // The history has the first two; the third waits in Redis.
+        for at in [NOW - 2 * MINUTE, NOW - MINUTE, NOW] {
+            let mut entry = entry(at, false);
+            entry.rows[0].sample.observed_ms = MINUTE as u32;
+            apply(&live, entry, at, EntryKind::BeforeStart, NOW);
+        }
+        let uptime = live.row(ServerId(1)).unwrap().day.uptime(NOW);
+        assert_eq!(uptime, Some(0.5));
     }
 }

@@ -340,6 +340,11 @@ impl Member {
         ];
         if let Some(mirror) = mirror {
             tasks.push(tokio::spawn(mirror.run(shared.clone())));
+            tasks.push(tokio::spawn(crate::reconcile::run(
+                shared.history.clone(),
+                shared.live.clone(),
+                shared.clock.clone(),
+            )));
             let lead = lead::run(shared.clone(), retention, alert_config, alerts.clone());
             tasks.push(tokio::spawn(lead));
         }

@@ -428,6 +428,7 @@ impl Pusher {
         sessions: Vec<PlayerSession>,
     ) {
         let mut rows = Vec::with_capacity(results.len());
+        let mut observed = Vec::with_capacity(results.len());
         let mut errors: Vec<(String, String)> = Vec::new();
         let mut events = Vec::new();
         let mut flapping = Vec::new();
@@ -439,6 +440,7 @@ impl Pusher {
                     errors.len() - 1
                 }) as u16
             });
+            observed.push(result.sample.observed_ms);
             rows.push(SampleRecord::new(
                 result.sample,
                 &result.state.health,
@@ -454,6 +456,7 @@ impl Pusher {
             by: self.shared.me.clone(),
             taken,
             rows,
+            observed,
             errors,
             events,
             flapping,

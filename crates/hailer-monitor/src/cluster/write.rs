@@ -163,8 +163,7 @@ impl TakenEntries {
     fn add(&mut self, part: usize, (id, fields): Raw) {
         self.ids.entry(part).or_default().push(id);
         let json = fields.as_deref().and_then(|fields| field(fields, b"e"));
-        if let Some(entry) = json.and_then(|json| serde_json::from_slice::<ResultsEntry>(json).ok())
-        {
+        if let Some(entry) = json.and_then(ResultsEntry::read) {
             let batch = entry.batch();
             self.batch.samples.extend(batch.samples);
             self.batch.events.extend(batch.events);

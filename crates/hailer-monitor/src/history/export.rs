@@ -148,12 +148,12 @@ impl Export {
                 "SELECT id, name, target, of_group, labels, every, origin, removed FROM server WHERE id > $1 ORDER BY id LIMIT $2"
             }
             Table::Samples => {
-                "SELECT server, at, answered, players, slots, latency, sent, resent FROM sample
+                "SELECT server, at, answered, players, slots, latency, sent, resent, length FROM sample
                  WHERE (at, server) > ($1, $2) AND at < $3 ORDER BY at, server LIMIT $4"
             }
             Table::Rollups => {
                 "SELECT server, bucket, asked, answered, told, players, players_max, slots, timed, latency, latency_max, sent,
-                        resent
+                        resent, observed, up
                  FROM rollup WHERE level = $5 AND (bucket, server) > ($1, $2) AND bucket < $3 AND server <> 0
                  ORDER BY bucket, server LIMIT $4"
             }
@@ -263,6 +263,7 @@ fn record(
             latency: small_if_any(row, 5)?,
             sent: small(row, 6)?,
             resent: small(row, 7)?,
+            observed: small_if_any(row, 8)?,
         }),
         Table::Rollups => Record::Rollup(ExportedRollup {
             server,
@@ -279,6 +280,8 @@ fn record(
             latency_max: small_if_any(row, 10)?,
             sent: row.try_get(11)?,
             resent: row.try_get(12)?,
+            observed: row.try_get(13)?,
+            up: row.try_get(14)?,
         }),
         Table::Events => {
             let event = read_event(row)?;
@@ -358,6 +361,7 @@ impl<'a> Import<'a> {
                 latency,
                 sent,
                 resent,
+                observed,
                 ..
             }) => {
                 self.batch.samples.push(Sample {
@@ -369,6 +373,7 @@ impl<'a> Import<'a> {
                     latency,
                     sent,
                     resent,
+                    observed_ms: observed.unwrap_or(0),
                 });
             }
             Record::Event(ExportedEvent { at, kind, .. }) => {
@@ -546,11 +551,13 @@ fn rollups(dialect: Dialect, rollups: &[(ServerId, ExportedRollup)]) -> Vec<Stat
             values.add(rollup.latency_max.map(i64::from));
             values.add(rollup.sent);
             values.add(rollup.resent);
+            values.add(rollup.observed);
+            values.add(rollup.up);
         }
     });
     Insert {
         head: &head,
-        columns: 14,
+        columns: 16,
         tail: &tail,
     }
     .rows(dialect, rows)

@@ -78,8 +78,8 @@ pub(super) async fn write(
 const WRITE_AT_ONCE: &str = "
     WITH new AS MATERIALIZED (
         SELECT * FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS BIGINT[]), CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[]),
-            CAST($5 AS BIGINT[]), CAST($6 AS BIGINT[]), CAST($7 AS BIGINT[]), CAST($8 AS BIGINT[]))
-        AS new (at, server, answered, players, slots, latency, sent, resent)
+            CAST($5 AS BIGINT[]), CAST($6 AS BIGINT[]), CAST($7 AS BIGINT[]), CAST($8 AS BIGINT[]), CAST($9 AS BIGINT[]))
+        AS new (at, server, answered, players, slots, latency, sent, resent, length)
     ), closed AS MATERIALIZED (
         SELECT done FROM progress WHERE level = 1 FOR SHARE
     ), late_buckets AS (
@@ -87,21 +87,21 @@ const WRITE_AT_ONCE: &str = "
         SELECT DISTINCT CAST(1 AS BIGINT), new.at / 300000 * 300000 FROM new CROSS JOIN closed WHERE new.at < closed.done
         ON CONFLICT (level, bucket) DO NOTHING
     ), samples AS (
-        INSERT INTO sample (at, server, answered, players, slots, latency, sent, resent)
-        SELECT at, server, answered, players, slots, latency, sent, resent FROM new
+        INSERT INTO sample (at, server, answered, players, slots, latency, sent, resent, length)
+        SELECT at, server, answered, players, slots, latency, sent, resent, length FROM new
         ON CONFLICT (at, server) DO NOTHING RETURNING 1
     ), events AS (
         INSERT INTO event (server, at, kind, body) SELECT server, at, kind, body
-        FROM json_to_recordset(CAST($9 AS JSON)) AS event (server BIGINT, at BIGINT, kind TEXT, body TEXT)
+        FROM json_to_recordset(CAST($10 AS JSON)) AS event (server BIGINT, at BIGINT, kind TEXT, body TEXT)
         ON CONFLICT (server, at, kind) DO NOTHING RETURNING 1
     ), states AS (
         INSERT INTO state (server, state, since) SELECT server, state, since
-        FROM json_to_recordset(CAST($10 AS JSON)) AS new_state (server BIGINT, state TEXT, since BIGINT)
+        FROM json_to_recordset(CAST($11 AS JSON)) AS new_state (server BIGINT, state TEXT, since BIGINT)
         ON CONFLICT (server) DO UPDATE SET state = excluded.state, since = excluded.since
         WHERE excluded.since > state.since OR state.since > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)
     ), sessions AS (
         INSERT INTO session (server, first, player, last) SELECT server, first, player, last
-        FROM json_to_recordset(CAST($11 AS JSON)) AS new_session (server BIGINT, first BIGINT, player TEXT, last BIGINT)
+        FROM json_to_recordset(CAST($12 AS JSON)) AS new_session (server BIGINT, first BIGINT, player TEXT, last BIGINT)
         ON CONFLICT (server, first, player) DO UPDATE SET last = excluded.last WHERE excluded.last > session.last
         RETURNING 1
     )
@@ -145,6 +145,7 @@ async fn write_at_once(
         .bind(column(&|sample| sample.latency.map(i64::from)))
         .bind(column(&|sample| Some(i64::from(sample.sent))))
         .bind(column(&|sample| Some(i64::from(sample.resent))))
+        .bind(column(&length))
         .bind(events.collect::<Value>().to_string())
         .bind(states.collect::<Value>().to_string())
         .bind(sessions.collect::<Value>().to_string())
@@ -166,10 +167,15 @@ fn late_buckets(samples: &[Sample], done: Millis) -> BTreeSet<Millis> {
         .collect()
 }
 
+/// Returns the stored length of a sample.
+fn length(sample: &Sample) -> Option<i64> {
+    Some(i64::from(sample.observed_ms)).filter(|length| *length > 0)
+}
+
 fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
     let table = Insert {
-        head: "INSERT INTO sample (at, server, answered, players, slots, latency, sent, resent) VALUES ",
-        columns: 8,
+        head: "INSERT INTO sample (at, server, answered, players, slots, latency, sent, resent, length) VALUES ",
+        columns: 9,
         tail: " ON CONFLICT (at, server) DO NOTHING",
     };
     let rows = samples.iter().map(|sample| {
@@ -182,6 +188,7 @@ fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
             values.add(sample.latency.map(i64::from));
             values.add(i64::from(sample.sent));
             values.add(i64::from(sample.resent));
+            values.add(length(sample));
         }
     });
     table.rows(dialect, rows)

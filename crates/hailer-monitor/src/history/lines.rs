@@ -259,6 +259,7 @@ mod tests {
                 latency: Some(3),
                 sent: 4,
                 resent: 5,
+                observed: Some(6),
             }),
             Record::Rollup(ExportedRollup {
                 server: server.clone(),
@@ -275,6 +276,8 @@ mod tests {
                 latency_max: Some(8),
                 sent: 9,
                 resent: 10,
+                observed: Some(11),
+                up: None,
             }),
             event(EventKind::Version(difference)),
             event(EventKind::Down {

@@ -190,6 +190,10 @@ pub struct Point {
     pub sent: u32,
     /// Datagrams sent again after a timeout.
     pub resent: u32,
+    /// Time that the samples stand for, in milliseconds. `None`: an earlier version took them.
+    pub observed_ms: Option<i64>,
+    /// Part of this time in which the server replied.
+    pub up_ms: Option<i64>,
 }
 
 impl History {

@@ -40,6 +40,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "last icon",
         include_str!("../../migrations/0004_last_icon.sql"),
     ),
+    (
+        5,
+        "observed time",
+        include_str!("../../migrations/0005_observed_time.sql"),
+    ),
 ];
 
 /// Limit of connections. Readers do not wait for the writer.
@@ -391,6 +396,7 @@ mod tests {
             "2 bab720ec55427134",
             "3 2231ec734f847272",
             "4 5da32c8a01b600d8",
+            "5 7c8ee28bfe01d304",
         ];
         assert_eq!(found, expected);
     }

@@ -37,7 +37,8 @@ impl History {
             return self.rolled_up(server, from, to, level).await;
         }
         let rows = "SELECT at, 1, answered, CASE WHEN players IS NULL THEN 0 ELSE 1 END, players, players, slots,
-                           CASE WHEN latency IS NULL THEN 0 ELSE 1 END, latency, latency, sent, resent
+                           CASE WHEN latency IS NULL THEN 0 ELSE 1 END, latency, latency, sent, resent,
+                           length, length * answered
                     FROM sample WHERE at >= $1 AND at < $2 AND server = $3 ORDER BY at DESC LIMIT $4";
         let rows = sqlx::query(rows)
             .bind(from)
@@ -67,11 +68,13 @@ impl History {
             SELECT minute, CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT), 1,
                    CAST(ROUND(SUM(players)) AS BIGINT), CAST(ROUND(SUM(players)) AS BIGINT), CAST(SUM(slots) AS BIGINT),
                    CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT), MAX(latency_max),
-                   CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
+                   CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT),
+                   CAST(SUM(observed) AS BIGINT), CAST(SUM(up) AS BIGINT)
             FROM (
                 SELECT at / 60000 * 60000 AS minute, server, COUNT(*) AS asked, SUM(answered) AS answered,
                        AVG(CAST(players AS DOUBLE PRECISION)) AS players, MAX(slots) AS slots, COUNT(latency) AS timed,
-                       SUM(latency) AS latency, MAX(latency) AS latency_max, SUM(sent) AS sent, SUM(resent) AS resent
+                       SUM(latency) AS latency, MAX(latency) AS latency_max, SUM(sent) AS sent, SUM(resent) AS resent,
+                       SUM(length) AS observed, SUM(length * answered) AS up
                 FROM sample WHERE at >= $1 AND at < $2 GROUP BY at / 60000 * 60000, server
             ) AS each_server GROUP BY minute ORDER BY minute LIMIT $3";
         self.all(
@@ -109,7 +112,7 @@ impl History {
             WITH RECURSIVE grid (start) AS (
                 SELECT CAST($1 AS BIGINT) UNION ALL SELECT start + $2 FROM grid WHERE start + $2 <= $3
             )
-            SELECT bucket, asked, answered, told, players, players_max, slots, timed, latency, latency_max, sent, resent
+            SELECT bucket, asked, answered, told, players, players_max, slots, timed, latency, latency_max, sent, resent, observed, up
             FROM grid CROSS JOIN rollup WHERE level = $4 AND bucket = start AND server = $5 ORDER BY start";
         let rows = sqlx::query(rows)
             .bind(from)
@@ -281,31 +284,90 @@ impl History {
             .await
     }
 
-    /// Loads the last day of all servers into the state table. Reads 30 minutes at a time: a whole
-    /// day of 100,000 servers would need more memory than all other parts.
+    /// Loads the last day of all servers into the state table: roll-ups, and the samples that are not
+    /// rolled up yet. Reads 30 minutes at a time: a whole day of 100,000 servers would need more
+    /// memory than all other parts.
     ///
     /// # Errors
     /// If the database fails.
     pub async fn load_day(&self, state: &StateTable, now: Millis) -> Result<(), HistoryError> {
         let last = now.div_euclid(DAY_BUCKET_MS) * DAY_BUCKET_MS;
-        for nth in (0..DAY_BUCKETS as Millis).rev() {
-            state.add_half_hours(&self.half_hour(last - nth * DAY_BUCKET_MS).await?);
+        let first = last - (DAY_BUCKETS as Millis - 1) * DAY_BUCKET_MS;
+        let complete = self
+            .complete_until(now)
+            .await?
+            .clamp(first, last + DAY_BUCKET_MS);
+        for nth in 0..DAY_BUCKETS as Millis {
+            let start = first + nth * DAY_BUCKET_MS;
+            let end = (start + DAY_BUCKET_MS).min(complete);
+            if start < end {
+                state.add_half_hours(&self.rolled_up_half_hour(start, end).await?);
+            }
+            if complete < start + DAY_BUCKET_MS {
+                let from = start.max(complete);
+                state.add_half_hours(&self.sampled_half_hour(start, from).await?);
+            }
         }
         Ok(())
     }
 
-    /// Returns the half hour from `start` of all servers that have samples in it. A roll-up bucket
-    /// counts by its length of 5 minutes, as in [`Uptime::add`](crate::uptime::Uptime::add).
+    /// Returns the time until which the roll-ups have all samples that the history has, apart from
+    /// samples that came late by more than half an hour.
+    async fn complete_until(&self, now: Millis) -> Result<Millis, HistoryError> {
+        let rows = "SELECT done, (SELECT MIN(bucket) FROM late WHERE level = 1 AND bucket >= $1) FROM progress
+                    WHERE level = 1";
+        let row = sqlx::query(rows)
+            .bind(now - DAY_BUCKET_MS)
+            .fetch_one(&self.pool)
+            .await?;
+        let done: Millis = row.try_get(0)?;
+        let late: Option<Millis> = row.try_get(1)?;
+        Ok(late.map_or(done, |late| late.min(done)))
+    }
+
+    /// Returns the half hour from `start` of all servers that have samples in it; `None` if the
+    /// roll-ups do not have all of its samples yet.
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn half_hour(&self, start: Millis) -> Result<Vec<HalfHour>, HistoryError> {
-        let rows = "SELECT server, CAST($1 AS BIGINT), COUNT(NULLIF(asked, 0)) * 300000,
-                           CAST(COALESCE(SUM(300000 * answered / NULLIF(asked, 0)), 0) AS BIGINT),
-                           CAST(COALESCE(SUM(players), 0) AS BIGINT), CAST(COALESCE(SUM(told), 0) AS BIGINT)
+    pub async fn half_hour(&self, start: Millis) -> Result<Option<Vec<HalfHour>>, HistoryError> {
+        let end = start + DAY_BUCKET_MS;
+        if self.complete_until(end).await? < end {
+            return Ok(None);
+        }
+        Ok(Some(self.rolled_up_half_hour(start, end).await?))
+    }
+
+    /// Reads the roll-ups of a half hour until before `end`. Those of earlier versions count for
+    /// their length.
+    async fn rolled_up_half_hour(
+        &self,
+        start: Millis,
+        end: Millis,
+    ) -> Result<Vec<HalfHour>, HistoryError> {
+        let rows = "SELECT server, CAST($1 AS BIGINT),
+                           CAST(SUM(COALESCE(observed, CASE WHEN asked > 0 THEN 300000 ELSE 0 END)) AS BIGINT),
+                           CAST(COALESCE(SUM(COALESCE(up, 300000 * answered / NULLIF(asked, 0))), 0) AS BIGINT),
+                           CAST(COALESCE(SUM(players), 0) AS BIGINT), CAST(COALESCE(SUM(told), 0) AS BIGINT),
+                           CAST(0 AS BIGINT)
                     FROM rollup WHERE level = 1 AND bucket >= $1 AND bucket < $2 AND server <> 0 GROUP BY server";
+        self.all(sqlx::query(rows).bind(start).bind(end), half_hour)
+            .await
+    }
+
+    /// Reads the samples of a half hour from `from`.
+    async fn sampled_half_hour(
+        &self,
+        start: Millis,
+        from: Millis,
+    ) -> Result<Vec<HalfHour>, HistoryError> {
+        let rows = "SELECT server, CAST($1 AS BIGINT), CAST(SUM(COALESCE(length, 1000)) AS BIGINT),
+                           CAST(SUM(COALESCE(length, 1000) * answered) AS BIGINT),
+                           CAST(COALESCE(SUM(players), 0) AS BIGINT), COUNT(players), MAX(at)
+                    FROM sample WHERE at >= $2 AND at < $3 GROUP BY server";
+        let end = start + DAY_BUCKET_MS;
         self.all(
-            sqlx::query(rows).bind(start).bind(start + DAY_BUCKET_MS),
+            sqlx::query(rows).bind(start).bind(from).bind(end),
             half_hour,
         )
         .await
@@ -342,6 +404,7 @@ fn half_hour(row: &AnyRow) -> Result<HalfHour, HistoryError> {
     Ok(HalfHour {
         server: ServerId(row.try_get(0)?),
         start: row.try_get(1)?,
+        last_sample: row.try_get(6)?,
         observed_ms: row.try_get(2)?,
         up_ms: row.try_get(3)?,
         players: if replies > 0 {
@@ -378,6 +441,8 @@ fn point(row: &AnyRow) -> Result<Point, HistoryError> {
         latency_max: most(9)?,
         sent: count(10)?,
         resent: count(11)?,
+        observed_ms: number(12)?,
+        up_ms: number(13)?,
     })
 }
 

@@ -87,6 +87,9 @@ pub struct ExportedSample {
     pub sent: u16,
     #[serde(rename = "datagrams_resent")]
     pub resent: u16,
+    /// Time that the sample stands for, in milliseconds.
+    #[serde(rename = "observed_ms", default)]
+    pub observed: Option<u32>,
 }
 
 /// A bucket of one server.
@@ -122,6 +125,12 @@ pub struct ExportedRollup {
     pub sent: i64,
     #[serde(rename = "datagrams_resent")]
     pub resent: i64,
+    /// Time that the samples stand for, in milliseconds.
+    #[serde(rename = "observed_ms", default)]
+    pub observed: Option<i64>,
+    /// Part of this time in which the server replied.
+    #[serde(rename = "up_ms", default)]
+    pub up: Option<i64>,
 }
 
 /// Exported event.
@@ -291,6 +300,7 @@ const SAMPLES: &[Column] = &[
     optional("latency_ms", Kind::Number),
     column("datagrams_sent", Kind::Int),
     column("datagrams_resent", Kind::Int),
+    optional("observed_ms", Kind::Int),
 ];
 const ROLLUPS: &[Column] = &[
     column("server", Kind::Text),
@@ -307,6 +317,8 @@ const ROLLUPS: &[Column] = &[
     optional("latency_max_ms", Kind::Number),
     column("datagrams_sent", Kind::Int),
     column("datagrams_resent", Kind::Int),
+    optional("observed_ms", Kind::Int),
+    optional("up_ms", Kind::Int),
 ];
 const EVENTS: &[Column] = &[
     column("server", Kind::Text),

@@ -162,14 +162,18 @@ impl History {
                 "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, COUNT(*), CAST(SUM(answered) AS BIGINT),
                         COUNT(players), CAST(SUM(players) AS BIGINT), MAX(players), MAX(slots),
                         COUNT(latency), CAST(SUM(latency) AS BIGINT), MAX(latency),
-                        CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
+                        CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT),
+                        CASE WHEN COUNT(length) = COUNT(*) THEN CAST(SUM(length) AS BIGINT) END,
+                        CASE WHEN COUNT(length) = COUNT(*) THEN CAST(SUM(length * answered) AS BIGINT) END
                  FROM sample WHERE at >= $2 AND at < $3 GROUP BY server"
             }
             _ => {
                 "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, CAST(SUM(asked) AS BIGINT),
                         CAST(SUM(answered) AS BIGINT), CAST(SUM(told) AS BIGINT), CAST(SUM(players) AS BIGINT),
                         MAX(players_max), MAX(slots), CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT),
-                        MAX(latency_max), CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT)
+                        MAX(latency_max), CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT),
+                        CAST(SUM(COALESCE(observed, $4)) AS BIGINT),
+                        CAST(SUM(COALESCE(up, $4 * answered / NULLIF(asked, 0))) AS BIGINT)
                  FROM rollup WHERE level = $1 - 1 AND bucket >= $2 AND bucket < $3 GROUP BY server"
             }
         };
@@ -177,11 +181,14 @@ impl History {
         let put = sqlx::query(AssertSqlSafe(format!(
             "{INSERT_ROLLUP} {each} {KEEP_LARGER_ROLLUP}"
         )));
-        put.bind(level.number())
-            .bind(bucket)
-            .bind(end)
-            .execute(&mut **change)
-            .await?;
+        let mut put = put.bind(level.number()).bind(bucket).bind(end);
+        // Roll-ups of earlier versions count for their length.
+        match level {
+            Level::Hour => put = put.bind(Level::FiveMinutes.length()),
+            Level::Day => put = put.bind(Level::Hour.length()),
+            Level::Raw | Level::FiveMinutes => {}
+        }
+        put.execute(&mut **change).await?;
         if level == Level::FiveMinutes {
             let put = sqlx::query(AssertSqlSafe(format!(
                 "{INSERT_ROLLUP} {ALL_SERVERS} {KEEP_LARGER_ROLLUP}"
@@ -343,26 +350,27 @@ async fn next_bucket(
 
 pub(super) const INSERT_ROLLUP: &str =
     "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
-    slots, timed, latency, latency_max, sent, resent)";
+    slots, timed, latency, latency_max, sent, resent, observed, up)";
 /// A roll-up replaces only one with fewer samples: rows below may have been deleted. (Totals of
 /// totals have a higher count than the total of this bucket, see below.)
 pub(super) const KEEP_LARGER_ROLLUP: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
     answered = excluded.answered, told = excluded.told, players = excluded.players, players_max = excluded.players_max,
     slots = excluded.slots, timed = excluded.timed, latency = excluded.latency, latency_max = excluded.latency_max,
-    sent = excluded.sent, resent = excluded.resent
+    sent = excluded.sent, resent = excluded.resent, observed = excluded.observed, up = excluded.up
     WHERE excluded.asked > rollup.asked OR excluded.asked = rollup.asked AND excluded.told > rollup.told";
 /// Totals of all servers: the sum of the mean players of each server, in hundredths, with a count
 /// of 100. Above five minutes the totals are rolled up like a server. From one bucket to another,
 /// both included.
 pub(super) const ALL_SERVERS: &str = "
     SELECT level, bucket, server, asked, answered, told, players, (players + 50) / 100, slots, timed, latency, latency_max,
-           sent, resent
+           sent, resent, observed, up
     FROM (
         SELECT level, bucket, 0 AS server, CAST(SUM(asked) AS BIGINT) AS asked,
                CAST(SUM(answered) AS BIGINT) AS answered, CASE WHEN SUM(told) > 0 THEN 100 ELSE 0 END AS told,
                CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0)) * 100) AS BIGINT) AS players,
                CAST(SUM(slots) AS BIGINT) AS slots, CAST(SUM(timed) AS BIGINT) AS timed,
                CAST(SUM(latency) AS BIGINT) AS latency, MAX(latency_max) AS latency_max,
-               CAST(SUM(sent) AS BIGINT) AS sent, CAST(SUM(resent) AS BIGINT) AS resent
+               CAST(SUM(sent) AS BIGINT) AS sent, CAST(SUM(resent) AS BIGINT) AS resent,
+               CAST(SUM(observed) AS BIGINT) AS observed, CAST(SUM(up) AS BIGINT) AS up
         FROM rollup WHERE level = $1 AND bucket >= $2 AND bucket <= $3 AND server <> 0 GROUP BY level, bucket
     ) AS sums WHERE asked > 0";

@@ -158,6 +158,8 @@ pub struct HalfHour {
     pub server: ServerId,
     /// When it starts, in Unix milliseconds.
     pub start: Millis,
+    /// Time of its newest sample; 0 if it was not read.
+    pub last_sample: Millis,
     /// Time with samples, in milliseconds.
     pub observed_ms: Millis,
     /// Time with replies, in milliseconds.
@@ -177,7 +179,7 @@ impl Default for Day {
 }
 
 impl Day {
-    /// Adds a sample. It counts for the time since the previous sample (see [`sample_length_ms`]).
+    /// Adds a sample.
     /// A sample from a clock that is more than half an hour ahead of `now` is not of the last day,
     /// and buckets after that time are dropped: they would hide later samples.
     pub fn add_sample(&mut self, sample: &Sample, now: Millis) {
@@ -190,11 +192,13 @@ impl Day {
             }
             self.newest = if kept.is_empty() { 0 } else { last };
         }
-        if sample.at > now + DAY_BUCKET_MS {
+        // A node that takes over may repeat the last sample.
+        if sample.at > now + DAY_BUCKET_MS || sample.at == self.last_sample {
             return;
         }
         let previous = Some(self.last_sample).filter(|previous| *previous > 0);
-        let length = sample_length_ms(previous, sample.at);
+        let known = Some(sample.observed_ms.into());
+        let length = sample_length_ms(known, previous, sample.at);
         self.last_sample = sample.at;
         let up = if sample.is_answered { length } else { 0 };
         let players = sample.players.unwrap_or_default();
@@ -218,6 +222,37 @@ impl Day {
         bucket.players += players * f32::from(up);
         bucket.up = bucket.up.saturating_add(up);
         bucket.observed = bucket.observed.saturating_add(tenths(observed_ms));
+    }
+
+    /// Returns the time of the newest sample, 0 before the first.
+    pub fn last_sample(&self) -> Millis {
+        self.last_sample
+    }
+
+    /// Adds a half hour of the history.
+    pub(super) fn add_half_hour(&mut self, half_hour: &HalfHour) {
+        let HalfHour {
+            start,
+            last_sample,
+            observed_ms,
+            up_ms,
+            players,
+            ..
+        } = *half_hour;
+        self.add(start, observed_ms, up_ms, players);
+        self.last_sample = self.last_sample.max(last_sample);
+    }
+
+    /// Replaces a bucket by the half hour of the history, `None` if the history has none.
+    pub(super) fn replace(&mut self, start: Millis, half_hour: Option<&HalfHour>) {
+        let number = start.div_euclid(DAY_BUCKET_MS);
+        if number <= self.newest && number > self.newest - DAY_BUCKETS as i64 {
+            let place = number.rem_euclid(DAY_BUCKETS as i64) as usize;
+            self.buckets[place] = DayBucket::default();
+        }
+        if let Some(half_hour) = half_hour {
+            self.add_half_hour(half_hour);
+        }
     }
 
     /// Returns the mean number of players in each bucket up to `now`, the oldest first; `None`

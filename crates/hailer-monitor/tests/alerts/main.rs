@@ -136,6 +136,7 @@ fn show(live: &StateTable, state: State, since: Millis) {
         let max = None;
         let latency = None;
         row.last_sample = Some(Sample {
+            observed_ms: 0,
             server: ServerId(1),
             at: since,
             is_answered,

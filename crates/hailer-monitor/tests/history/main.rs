@@ -47,6 +47,7 @@ pub async fn add(history: &History, name: &str) -> Server {
 pub fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
     let latency = Some(20_000 + players);
     Sample {
+        observed_ms: 0,
         server,
         at,
         is_answered: true,
@@ -61,6 +62,7 @@ pub fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
 /// Returns a sample without an answer.
 pub fn silence(server: ServerId, at: Millis) -> Sample {
     Sample {
+        observed_ms: 0,
         server,
         at,
         is_answered: false,

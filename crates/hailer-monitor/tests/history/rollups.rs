@@ -86,6 +86,7 @@ async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
     for &(server, at, players, latency, is_answered, sent, delay) in samples {
         let server = servers[server];
         let sample = Sample {
+            observed_ms: 1_000 + sent as u32,
             server,
             at,
             is_answered,
@@ -163,6 +164,15 @@ fn rolled_up<'a>(samples: impl Iterator<Item = &'a Sample>, level: Level) -> Vec
             .push(sample);
     }
     let point = |(at, samples): (Millis, Vec<&Sample>)| {
+        let up: Vec<&Sample> = samples
+            .iter()
+            .copied()
+            .filter(|sample| sample.is_answered)
+            .collect();
+        let observed = |samples: &[&Sample]| {
+            let lengths = samples.iter().map(|sample| i64::from(sample.observed_ms));
+            lengths.sum::<i64>()
+        };
         let players: Vec<u32> = samples.iter().filter_map(|sample| sample.players).collect();
         let latencies: Vec<u32> = samples.iter().filter_map(|sample| sample.latency).collect();
         let mean = |values: &[u32]| {
@@ -180,6 +190,8 @@ fn rolled_up<'a>(samples: impl Iterator<Item = &'a Sample>, level: Level) -> Vec
             latency_max: latencies.iter().copied().max(),
             sent: samples.iter().map(|sample| u32::from(sample.sent)).sum(),
             resent: samples.iter().map(|sample| u32::from(sample.resent)).sum(),
+            observed_ms: Some(observed(&samples)),
+            up_ms: Some(observed(&up)),
         }
     };
     buckets.into_iter().map(point).collect()

@@ -22,13 +22,14 @@ fn three_processes_create_and_update_the_tables_at_once() {
             };
             open("an empty database").await;
             let pool = sqlx::AnyPool::connect(&url).await.unwrap();
-            let older = "DROP TABLE last_icon; DELETE FROM _sqlx_migrations WHERE version >= 4";
+            let older = "ALTER TABLE sample DROP COLUMN length; ALTER TABLE rollup DROP COLUMN observed, DROP COLUMN up;
+                         DROP TABLE last_icon; DELETE FROM _sqlx_migrations WHERE version >= 4";
             sqlx::raw_sql(older).execute(&pool).await.unwrap();
             open("a database of an older version").await;
-            let icons = sqlx::query("SELECT * FROM last_icon")
-                .fetch_all(&pool)
-                .await;
-            assert!(icons.unwrap().is_empty());
+            for new in ["SELECT png FROM last_icon", "SELECT length FROM sample"] {
+                let rows = sqlx::query(new).fetch_all(&pool).await;
+                assert!(rows.unwrap().is_empty());
+            }
         }
     });
 }

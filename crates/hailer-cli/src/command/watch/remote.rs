@@ -399,6 +399,7 @@ fn samples(series: Series) -> Vec<SamplePoint> {
 fn seen(server: types::Server) -> ServerView {
     let id = ServerId(server.id);
     let last = server.last_sample.map(|last| Sample {
+        observed_ms: 0,
         server: id,
         at: last.at_ms,
         is_answered: last.is_answered,

@@ -47,6 +47,7 @@ pub(super) fn seen(id: i64, name: &str) -> ServerView {
         ..LastStatus::default()
     };
     let last = Sample {
+        observed_ms: 0,
         server: ServerId(id),
         at: NOW,
         is_answered: true,

@@ -288,6 +288,7 @@ mod tests {
                 let max = Some(9);
                 let latency = Some(1_000);
                 row.last_sample = Some(Sample {
+                    observed_ms: 0,
                     server: id,
                     at,
                     is_answered: true,

@@ -476,8 +476,12 @@ impl BucketSum {
         let weight = u64::from(point.answered.max(1));
         self.polls += u64::from(point.polls);
         self.answered += u64::from(point.answered);
-        self.uptime
-            .add(length_ms, point.polls.into(), point.answered.into());
+        match (point.observed_ms, point.up_ms) {
+            (Some(observed), Some(up)) => self.uptime.add_times(observed, up),
+            _ => self
+                .uptime
+                .add(length_ms, point.polls.into(), point.answered.into()),
+        }
         if let Some(players) = point.players {
             self.players += players * weight as f64;
             self.counted += weight;
@@ -512,7 +516,7 @@ impl Buckets {
         let mut previous = None;
         for point in points {
             let length_ms = match level {
-                Level::Raw => sample_length_ms(previous, point.at),
+                Level::Raw => sample_length_ms(point.observed_ms, previous, point.at),
                 _ => level.length(),
             };
             previous = Some(point.at);

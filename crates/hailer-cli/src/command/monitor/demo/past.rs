@@ -119,6 +119,8 @@ fn rollup(
         latency_max: Some(0),
         sent: 0,
         resent: 0,
+        observed: None,
+        up: None,
     };
     for (minute, players) in minutes.iter().enumerate().step_by(each) {
         let at = start + minute as Millis * MINUTE;
@@ -172,6 +174,7 @@ fn samples(
             let is_up = server.is_up(at);
             let resent = u16::from(server.loses(server.random(at as u64, 60)));
             samples.push(Sample {
+                observed_ms: MINUTE as u32,
                 server: id,
                 at,
                 is_answered: is_up,
