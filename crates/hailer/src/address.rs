@@ -395,7 +395,7 @@ mod tests {
             "64:ff9b:1::8.8.8.8",
             "2002:7f00:1::1",
             "2002:a00:1::1",
-            "2001:0:808:808::1",
+            "2001:0:808:808::f7f7:f7f7",
             "2600::5efe:10.0.0.1",
         ] {
             let fault = strict.check(address.parse().unwrap()).unwrap_err();
