@@ -6,35 +6,38 @@ use super::service::stopped;
 use crate::args::Discover;
 use crate::exit::{Exit, as_known, usage};
 use crate::print::fields::Record;
-use crate::print::{count, json, line, lines, stderr, table};
-use futures_util::{Stream, StreamExt, stream};
+use crate::print::{count, json, line, lines, stderr};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use hailer::client::Answers;
 use hailer::discover::{
-    FoundServer, Interface, SearchConfig, SearchError, Sightings, interfaces, search,
+    FoundServer, Interface, Search, SearchConfig, SearchError, SearchReport, interfaces,
 };
 use hailer::report::AnswerLine;
 use hailer::{Client, ClientConfig, Error};
-use std::collections::BTreeSet;
+use indicatif::ProgressBar;
+use std::collections::VecDeque;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// Maximum number of concurrent queries.
-const CONCURRENCY: usize = 64;
+const CONCURRENCY: usize = 256;
+/// Time for a query.
+const QUERY_TIME: Duration = Duration::from_millis(2_500);
+/// Time for all queries after a search.
+const ALL_QUERIES_TIME: Duration = Duration::from_secs(3);
 /// Pause between two searches of `--watch`, so that broadcasts take little of the network.
 const WATCH_PAUSE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(args: Discover) -> anyhow::Result<Exit> {
     let config = config(&args)?;
-    let client = Client::new(ClientConfig::default());
+    let mut client = ClientConfig::default();
+    client.limits.deadline = QUERY_TIME;
+    let client = Client::new(client);
     let mut found = 0;
-    let shown = if args.watch {
-        watch(&args, &config, &client, &mut found).await
-    } else {
-        once(&args, &config, &client, &mut found).await
-    };
+    let shown = discover(&args, &config, &client, &mut found).await;
     let exit = if found > 0 {
         Exit::Success
     } else {
@@ -43,75 +46,63 @@ pub(crate) async fn run(args: Discover) -> anyhow::Result<Exit> {
     as_known(shown, exit)
 }
 
-/// Searches once, and prints all servers at the end.
-async fn once(
-    args: &Discover,
-    config: &SearchConfig,
-    client: &Client,
-    found: &mut usize,
-) -> anyhow::Result<()> {
-    let mut stop = pin!(stopped(None));
-    let bar = progress();
-    bar.set_message(format!(
-        "searching {} for {} s",
-        interface_names(config),
-        config.length.as_secs_f64()
-    ));
-    let sightings = tokio::select! {
-        () = &mut stop => return Ok(()),
-        sightings = search(config) => sightings,
-    };
-    bar.finish_and_clear();
-    let sightings = checked(sightings)?;
-    report_problems(&sightings);
-    let rows = tokio::select! {
-        () = &mut stop => return Ok(()),
-        rows = queries(client, sightings.servers(), config).buffered(CONCURRENCY).collect() => rows,
-    };
-    let rows: Vec<DiscoverRow> = rows;
-    *found = rows.len();
-    if rows.is_empty() {
-        stderr!("{}", nothing(config, &sightings));
-    }
-    let mut out = anstream::stdout();
-    print(&mut out, &rows, args.json)?;
-    Ok(out.flush()?)
-}
-
-/// Repeats the search until stopped. Prints each server once, when it has answered or failed to.
-async fn watch(
+/// Searches once, or with `--watch` until stopped. Prints each server once, when it has answered or
+/// failed to.
+async fn discover(
     args: &Discover,
     config: &SearchConfig,
     client: &Client,
     found: &mut usize,
 ) -> anyhow::Result<()> {
     let mut stop = pin!(stopped(args.r#for));
-    let mut known: BTreeSet<SocketAddr> = BTreeSet::new();
+    let mut search = Search::new(config);
     let mut is_first = true;
     loop {
-        let sightings = tokio::select! {
-            () = &mut stop => return Ok(()),
-            sightings = search(config) => sightings,
+        let bar = if is_first {
+            progress()
+        } else {
+            ProgressBar::hidden()
         };
-        let sightings = checked(sightings)?;
-        if is_first {
-            report_problems(&sightings);
-            is_first = false;
-        }
-        let mut new = sightings.servers();
-        let room = config.max_servers.saturating_sub(known.len());
-        new.retain(|server| !known.contains(&server.address));
-        new.truncate(room);
-        known.extend(new.iter().map(|server| server.address));
-        let mut results = pin!(queries(client, new, config).buffer_unordered(CONCURRENCY));
-        loop {
-            let row = tokio::select! {
+        bar.set_message(format!(
+            "searching {} for {} s",
+            interface_names(config),
+            config.length.as_secs_f64()
+        ));
+        checked(search.start())?;
+        let end = Instant::now() + config.length + ALL_QUERIES_TIME;
+        let mut waiting = VecDeque::new();
+        let mut running = FuturesUnordered::new();
+        let mut is_searching = true;
+        while is_searching || !running.is_empty() {
+            tokio::select! {
                 () = &mut stop => return Ok(()),
-                row = results.next() => row,
-            };
-            let Some(row) = row else { break };
-            print_line(row, args.json, *found == 0)?;
-            *found += 1;
+                () = sleep_until(end) => break,
+                server = search.next(), if is_searching => match checked(server)? {
+                    Some(server) => waiting.push_back(server),
+                    None => is_searching = false,
+                },
+                Some(row) = running.next(), if !running.is_empty() => {
+                    bar.suspend(|| print(row, args.json, *found == 0))?;
+                    *found += 1;
+                }
+            }
+            while running.len() < CONCURRENCY
+                && let Some(server) = waiting.pop_front()
+            {
+                running.push(query(client, server, config));
+            }
+        }
+        bar.finish_and_clear();
+        let late = running.len() + waiting.len();
+        if is_first {
+            report(&search.report(), config, late);
+        }
+        if is_first && *found == 0 && late == 0 {
+            stderr!("{}", nothing(config, &search.report()));
+        }
+        is_first = false;
+        if !args.watch {
+            return Ok(());
         }
         tokio::select! {
             () = &mut stop => return Ok(()),
@@ -130,6 +121,8 @@ fn config(args: &Discover) -> anyhow::Result<SearchConfig> {
     };
     config.ports.clone_from(&args.port);
     config.length = args.timeout;
+    config.max_servers = args.max_servers.into();
+    config.max_ports = args.max_ports.into();
     Ok(config)
 }
 
@@ -182,30 +175,50 @@ fn chosen_interfaces(names: &[String]) -> anyhow::Result<Vec<Interface>> {
     Ok(chosen)
 }
 
-/// Returns the sightings, or the reason why there can be none.
-fn checked(sightings: Result<Sightings, SearchError>) -> anyhow::Result<Sightings> {
-    match sightings {
-        Ok(sightings) => Ok(sightings),
+/// Returns the result, or the reason why there can be none.
+fn checked<T>(result: Result<T, SearchError>) -> anyhow::Result<T> {
+    match result {
+        Ok(value) => Ok(value),
         Err(error @ SearchError::NoDiscovery) => usage!("{error}"),
         Err(error) => Err(error.into()),
     }
 }
 
-fn report_problems(sightings: &Sightings) {
-    for problem in &sightings.problems {
-        stderr!("\x1b[1;33mwarning:\x1b[0m {problem}");
+/// Prints what may be missing. `late`: servers whose queries did not end in time.
+fn report(report: &SearchReport, config: &SearchConfig, late: usize) {
+    let warn = |text: String| stderr!("\x1b[1;33mwarning:\x1b[0m {text}");
+    for problem in &report.problems {
+        warn(problem.clone());
     }
-    if sightings.foreign > 0 {
+    if let Some(address) = report.crowded {
+        let ports = count(config.max_ports, "server");
+        warn(format!(
+            "{address} has more than {ports}: the others are left out; see --max-ports"
+        ));
+    }
+    if report.is_full {
+        let servers = count(config.max_servers, "server");
+        warn(format!(
+            "there are more than {servers}: the others are left out; see --max-servers"
+        ));
+    }
+    if late > 0 {
+        warn(format!(
+            "{} did not answer before the end of the search",
+            count(late, "server")
+        ));
+    }
+    if report.foreign > 0 {
         stderr!(
             "{} from other networks ignored",
-            count(sightings.foreign, "datagram")
+            count(report.foreign, "datagram")
         );
     }
 }
 
 /// Explains an empty list.
-fn nothing(config: &SearchConfig, sightings: &Sightings) -> String {
-    let hint = if sightings.problems.is_empty() {
+fn nothing(config: &SearchConfig, report: &SearchReport) -> String {
+    let hint = if report.problems.is_empty() {
         "; servers that do not reply to broadcasts can be queried by address"
     } else {
         ""
@@ -225,16 +238,10 @@ fn interface_names(config: &SearchConfig) -> String {
 /// A target and its result.
 type DiscoverRow = (String, Result<Answers, Error>);
 
-/// Queries servers.
-fn queries<'a>(
-    client: &'a Client,
-    servers: Vec<FoundServer>,
-    config: &'a SearchConfig,
-) -> impl Stream<Item = impl Future<Output = DiscoverRow> + 'a> + 'a {
-    stream::iter(servers).map(move |server| async move {
-        let result = client.query_found(&server).await;
-        (target(&server, &result, config), result)
-    })
+/// Queries a server.
+async fn query(client: &Client, server: FoundServer, config: &SearchConfig) -> DiscoverRow {
+    let result = client.query_found(&server).await;
+    (target(&server, &result, config), result)
 }
 
 /// Returns the target with which the server can be queried again.
@@ -251,19 +258,8 @@ fn target(server: &FoundServer, result: &Result<Answers, Error>, config: &Search
     format!("{scheme}://{}", server.address)
 }
 
-fn print(out: &mut impl Write, rows: &[DiscoverRow], is_json: bool) -> anyhow::Result<()> {
-    if is_json {
-        for row in rows {
-            writeln!(out, "{}", json_line(row)?)?;
-        }
-    } else if !rows.is_empty() {
-        table::servers(out, rows, false)?;
-    }
-    Ok(())
-}
-
 /// Prints one result, after the names of the columns if it is the first.
-fn print_line(row: DiscoverRow, is_json: bool, is_first: bool) -> anyhow::Result<()> {
+fn print(row: DiscoverRow, is_json: bool, is_first: bool) -> anyhow::Result<()> {
     let mut text = Vec::new();
     if is_json {
         writeln!(text, "{}", json_line(&row)?)?;

@@ -6,6 +6,8 @@ use hailer_testkit::namespace;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
+#[cfg(target_os = "linux")]
+use std::time::{Duration, Instant};
 
 /// Starts `hailer serve` in another namespace, and returns it once it listens.
 #[cfg(target_os = "linux")]
@@ -141,6 +143,47 @@ fn ignores_replies_of_other_networks() {
         .iter()
         .filter(|line| line["target"].as_str().unwrap().contains("10.99"));
     assert_eq!(foreign.count(), 0, "{}", found.out);
+}
+
+/// A machine announces worlds at 1,000 ports, whose servers accept connections and are silent.
+#[test]
+#[cfg(target_os = "linux")]
+fn forged_announcements_take_little_time() {
+    if !namespace::is_inside_for("discover::forged_announcements_take_little_time") {
+        return;
+    }
+    let _link = serve_apart(1, &["--listen", "0.0.0.0", "-p", "quake3"]);
+    let own = namespace::near(1);
+    let socket = UdpSocket::bind((own, 0)).unwrap();
+    let listeners: Vec<_> = (20_000..20_200)
+        .map(|port| std::net::TcpListener::bind((own, port)).unwrap())
+        .collect();
+    std::thread::spawn(move || {
+        for port in (20_000..21_000).cycle() {
+            let text = format!("[MOTD]world[/MOTD][AD]{port}[/AD]");
+            let _ = socket.send_to(text.as_bytes(), "224.0.2.60:4445");
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    });
+    let discover = |flags: &[&str]| {
+        let own = own.to_string();
+        let start = Instant::now();
+        let args = ["discover", "-p", "minecraft-status", "--json", "-i", &own];
+        let found = run([&args, flags].concat()).ends_with(0);
+        (found, start.elapsed())
+    };
+    let (found, took) = discover(&["--timeout", "500ms", "--max-ports", "1000"]);
+    assert!(took < Duration::from_secs(6), "{took:?}");
+    assert!(found.json().len() > 500, "{}", found.err);
+
+    drop(listeners);
+    let (found, _) = discover(&["--timeout", "500ms"]);
+    assert_eq!(found.json().len(), 16, "{}", found.out);
+    let crowded = format!("{own} has more than 16 servers: the others are left out");
+    assert!(found.err.contains(&crowded), "{}", found.err);
+    let (found, _) = discover(&["--timeout", "500ms", "--max-servers", "3"]);
+    assert_eq!(found.json().len(), 3, "{}", found.out);
+    assert!(found.err.contains("more than 3 servers"), "{}", found.err);
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Search for servers on the local network, by the broadcasts and announcements of each protocol.
 //!
 //! ```text
-//!   Interface × Protocol::discovery ─► search ─► Sightings ─► FoundServer ─► Client::query_found
-//!                                      broadcasts, announcements             one Answers each
+//!   Interface × Protocol::discovery ─► Search ─► FoundServer ─► Client::query_found
+//!                                      broadcasts, announcements    one Answers each
 //! ```
 //!
 //! A broadcast goes to the network of one interface, with a TTL of 1, and replies from other
 //! networks are ignored. A sighting is not verified: the query that follows is.
 //!
 //! Limits of a search: 128 ports for each protocol, three rounds of requests, one datagram every
-//! 5 ms for each interface and protocol, 65,536 received datagrams and 4,096 servers.
+//! 5 ms for each interface and protocol, 65,536 received datagrams for each of them, 1,024 servers
+//! and 16 ports of one address.
 
 mod interface;
 
@@ -26,8 +27,8 @@ use hailer_proto::{
 use socket2::{Domain, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::sync::Arc;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -45,6 +46,9 @@ const MAX_PORTS: usize = 128;
 const MAX_RECEIVED: u32 = 1 << 16;
 /// Largest datagram, in bytes.
 const MAX_DATAGRAM: usize = 65_535;
+/// Time after its first sighting in which a server may be seen in other protocols, before it is
+/// passed on: Minecraft worlds announce themselves every 1.5 s.
+const SETTLE: Duration = Duration::from_millis(1_600);
 
 /// Configuration of a search.
 #[derive(Clone)]
@@ -63,6 +67,8 @@ pub struct SearchConfig {
     pub length: Duration,
     /// Maximum number of servers.
     pub max_servers: usize,
+    /// Maximum number of servers at one address. Anyone can announce any number.
+    pub max_ports: usize,
 }
 
 impl SearchConfig {
@@ -74,7 +80,8 @@ impl SearchConfig {
             game: None,
             ports: Vec::new(),
             length: Duration::from_secs(3),
-            max_servers: 4_096,
+            max_servers: 1_024,
+            max_ports: 16,
         }
     }
 
@@ -132,14 +139,38 @@ pub enum SearchError {
     Failed(Vec<String>),
 }
 
-/// Result of a search.
-#[derive(Clone, Default)]
-pub struct Sightings {
+/// A search for servers, which continues with each call of [`Search::start`]. Each address is found
+/// once, whatever number of protocols, interfaces and starts it is seen in.
+pub struct Search<'a> {
+    config: &'a SearchConfig,
+    parts: FuturesUnordered<BoxFuture<'a, ()>>,
+    sightings: Arc<Mutex<Sightings>>,
+}
+
+/// State of a search that its sockets share.
+#[derive(Default)]
+struct Sightings {
     found: BTreeMap<SocketAddr, Sighting>,
+    /// Addresses of `found` that were not passed on, in the order of their first sightings.
+    new: VecDeque<(Instant, SocketAddr)>,
+    max_servers: usize,
+    max_ports: usize,
+    /// Whether a socket did not fail.
+    has_worked: bool,
+    report: SearchReport,
+}
+
+/// What a search has found besides servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SearchReport {
     /// Sockets that failed: interface, protocol and cause.
     pub problems: Vec<String>,
     /// Datagrams from other networks than that of their interface, which were ignored.
     pub foreign: u64,
+    /// Whether there are more servers than [`SearchConfig::max_servers`].
+    pub is_full: bool,
+    /// An address with more ports than [`SearchConfig::max_ports`].
+    pub crowded: Option<IpAddr>,
 }
 
 /// Protocols and interface of a sighting.
@@ -161,34 +192,20 @@ pub struct FoundServer {
 }
 
 impl Sightings {
-    /// Returns the servers, sorted by address. Each address is listed once, whatever number of
-    /// protocols and interfaces it was seen in.
-    pub fn servers(&self) -> Vec<FoundServer> {
-        let mut servers = Vec::new();
-        for (address, seen) in &self.found {
-            let has = |id: &str| {
-                seen.protocols
-                    .iter()
-                    .any(|protocol| protocol.info().id == id)
-            };
-            let mut protocols = seen.protocols.clone();
-            // A server answers a dialect of its protocol too, because the requests are the same.
-            protocols.retain(|protocol| !protocol.dialect_of().is_some_and(has));
-            let place = |protocol: &&'static dyn Protocol| {
-                let mut all = catalog::protocols().into_iter();
-                all.position(|other| other.info().id == protocol.info().id)
-            };
-            protocols.sort_by_key(place);
-            servers.push(FoundServer {
-                address: *address,
-                protocols,
-                interface: seen.interface.clone(),
-            });
-        }
-        servers
-    }
-
     fn add(&mut self, address: SocketAddr, protocol: &'static dyn Protocol, interface: &str) {
+        if !self.found.contains_key(&address) {
+            let ip = address.ip();
+            let ports = SocketAddr::new(ip, 0)..=SocketAddr::new(ip, u16::MAX);
+            if self.found.range(ports).count() >= self.max_ports {
+                self.report.crowded.get_or_insert(ip);
+                return;
+            }
+            if self.found.len() >= self.max_servers {
+                self.report.is_full = true;
+                return;
+            }
+            self.new.push_back((Instant::now(), address));
+        }
         let seen = self.found.entry(address).or_insert_with(|| Sighting {
             protocols: Vec::new(),
             interface: interface.into(),
@@ -203,94 +220,178 @@ impl Sightings {
         }
     }
 
-    fn merge(&mut self, other: Self, max_servers: usize) {
-        for (address, seen) in other.found {
-            if self.found.len() >= max_servers && !self.found.contains_key(&address) {
-                continue;
-            }
-            for protocol in seen.protocols {
-                self.add(address, protocol, &seen.interface);
-            }
+    /// Notes the end of one socket. `place` describes the socket.
+    fn end_part(&mut self, result: io::Result<()>, place: impl FnOnce() -> String) {
+        match result {
+            Ok(()) => self.has_worked = true,
+            Err(error) => self.report.problems.push(format!("{}: {error}", place())),
         }
-        self.problems.extend(other.problems);
-        self.foreign += other.foreign;
+    }
+
+    /// Returns when the next server can be passed on.
+    fn next_at(&self) -> Option<Instant> {
+        self.new.front().map(|(seen, _)| *seen + SETTLE)
+    }
+
+    /// Passes on the server that was seen first, if any.
+    fn take(&mut self) -> Option<FoundServer> {
+        let (_, address) = self.new.pop_front()?;
+        let seen = self.found.get(&address)?;
+        let has = |id: &str| {
+            seen.protocols
+                .iter()
+                .any(|protocol| protocol.info().id == id)
+        };
+        let mut protocols = seen.protocols.clone();
+        // A server answers a dialect of its protocol too, because the requests are the same.
+        protocols.retain(|protocol| !protocol.dialect_of().is_some_and(has));
+        let place = |protocol: &&'static dyn Protocol| {
+            let mut all = catalog::protocols().into_iter();
+            all.position(|other| other.info().id == protocol.info().id)
+        };
+        protocols.sort_by_key(place);
+        Some(FoundServer {
+            address,
+            protocols,
+            interface: seen.interface.clone(),
+        })
     }
 }
 
-/// Searches for servers. Takes [`SearchConfig::length`].
-///
-/// # Errors
-/// The search cannot find anything: there is no interface or no suitable protocol, or every socket
-/// failed. Failures of some sockets are in [`Sightings::problems`].
-pub async fn search(config: &SearchConfig) -> Result<Sightings, SearchError> {
-    if config.interfaces.is_empty() {
-        return Err(SearchError::NoInterface);
+impl<'a> Search<'a> {
+    /// Creates a search. Nothing is sent before [`Search::start`].
+    pub fn new(config: &'a SearchConfig) -> Self {
+        let sightings = Sightings {
+            max_servers: config.max_servers,
+            max_ports: config.max_ports,
+            ..Sightings::default()
+        };
+        Self {
+            config,
+            parts: FuturesUnordered::new(),
+            sightings: Arc::new(Mutex::new(sightings)),
+        }
     }
-    let end = Instant::now() + config.length;
-    let mut searches: FuturesUnordered<BoxFuture<'_, Sightings>> = FuturesUnordered::new();
-    for protocol in config.protocols() {
-        for discovery in protocol.discovery() {
-            match *discovery {
-                Discovery::Broadcast { ports } => {
-                    let ports = config.ports(protocol, ports);
-                    let rounds = first_requests(protocol, &ports);
-                    for interface in &config.interfaces {
-                        let search = Broadcast {
-                            protocol,
-                            interface,
-                            ports: ports.clone(),
-                            rounds: rounds.clone(),
-                            reply: None,
-                            end,
-                            max_servers: config.max_servers,
-                        };
-                        searches.push(Box::pin(search.run()));
-                    }
+
+    /// Starts to search for [`SearchConfig::length`].
+    ///
+    /// # Errors
+    /// There is no interface or no suitable protocol.
+    pub fn start(&mut self) -> Result<(), SearchError> {
+        let config = self.config;
+        if config.interfaces.is_empty() {
+            return Err(SearchError::NoInterface);
+        }
+        self.parts.clear();
+        self.sightings().report = SearchReport::default();
+        self.sightings().has_worked = false;
+        let end = Instant::now() + config.length;
+        for protocol in config.protocols() {
+            for discovery in protocol.discovery() {
+                self.start_part(protocol, *discovery, end);
+            }
+        }
+        if self.parts.is_empty() {
+            return Err(SearchError::NoDiscovery);
+        }
+        Ok(())
+    }
+
+    fn start_part(&mut self, protocol: &'static dyn Protocol, discovery: Discovery, end: Instant) {
+        let config = self.config;
+        let (ports, rounds, reply) = match discovery {
+            Discovery::Broadcast { ports } => {
+                let ports = config.ports(protocol, ports);
+                let rounds = first_requests(protocol, &ports);
+                (ports, rounds, None)
+            }
+            Discovery::Request {
+                ports,
+                request,
+                reply,
+            } => {
+                let rounds = vec![vec![request.to_vec()]; ROUNDS];
+                (config.ports(protocol, ports), rounds, Some(reply))
+            }
+            Discovery::Announcement { group, port_of } => {
+                let search = Announcements {
+                    protocol,
+                    interfaces: &config.interfaces,
+                    group,
+                    port_of,
+                    end,
+                    sightings: self.sightings.clone(),
+                };
+                self.parts.push(Box::pin(search.run()));
+                return;
+            }
+        };
+        for interface in &config.interfaces {
+            let search = Broadcast {
+                protocol,
+                interface,
+                ports: ports.clone(),
+                rounds: rounds.clone(),
+                reply,
+                end,
+                sightings: self.sightings.clone(),
+            };
+            self.parts.push(Box::pin(search.run()));
+        }
+    }
+
+    /// Returns the next server, about 1.6 s after its first sighting, or `None` at the end. Can be
+    /// canceled; call it again to continue.
+    ///
+    /// # Errors
+    /// Every socket failed. Failures of some sockets are in [`SearchReport::problems`].
+    pub async fn next(&mut self) -> Result<Option<FoundServer>, SearchError> {
+        loop {
+            if self.parts.is_empty() {
+                return Ok(self.sightings().take());
+            }
+            let next_at = self.sightings().next_at();
+            if next_at.is_some_and(|at| at <= Instant::now()) {
+                return Ok(self.sightings().take());
+            }
+            let settled = async {
+                match next_at {
+                    Some(at) => sleep_until(at).await,
+                    // The first sighting wakes nothing, so look for it.
+                    None => sleep(SETTLE / 16).await,
                 }
-                Discovery::Request {
-                    ports,
-                    request,
-                    reply,
-                } => {
-                    for interface in &config.interfaces {
-                        let search = Broadcast {
-                            protocol,
-                            interface,
-                            ports: config.ports(protocol, ports),
-                            rounds: vec![vec![request.to_vec()]; ROUNDS],
-                            reply: Some(reply),
-                            end,
-                            max_servers: config.max_servers,
-                        };
-                        searches.push(Box::pin(search.run()));
-                    }
-                }
-                Discovery::Announcement { group, port_of } => {
-                    let search = Announcements {
-                        protocol,
-                        interfaces: &config.interfaces,
-                        group,
-                        port_of,
-                        end,
-                        max_servers: config.max_servers,
-                    };
-                    searches.push(Box::pin(search.run()));
-                }
+            };
+            tokio::select! {
+                () = settled => {}
+                _ = self.parts.next() => if self.parts.is_empty() {
+                    self.check()?;
+                },
             }
         }
     }
-    let all = searches.len();
-    if all == 0 {
-        return Err(SearchError::NoDiscovery);
+
+    /// Returns an error if the sockets of a search failed that found nothing.
+    fn check(&self) -> Result<(), SearchError> {
+        let sightings = self.sightings();
+        let has_failed = !sightings.report.problems.is_empty() && !sightings.has_worked;
+        if sightings.found.is_empty() && has_failed {
+            return Err(SearchError::Failed(sightings.report.problems.clone()));
+        }
+        Ok(())
     }
-    let mut sightings = Sightings::default();
-    while let Some(part) = searches.next().await {
-        sightings.merge(part, config.max_servers);
+
+    /// Returns what the search has found besides servers since its start.
+    pub fn report(&self) -> SearchReport {
+        self.sightings().report.clone()
     }
-    if sightings.found.is_empty() && sightings.problems.len() >= all {
-        return Err(SearchError::Failed(sightings.problems));
+
+    fn sightings(&self) -> MutexGuard<'_, Sightings> {
+        lock(&self.sightings)
     }
-    Ok(sightings)
+}
+
+fn lock(sightings: &Mutex<Sightings>) -> MutexGuard<'_, Sightings> {
+    sightings.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Announces a Minecraft server to the local networks once, as the game announces worlds that are
@@ -378,23 +479,17 @@ struct Broadcast<'a> {
     /// First bytes of a reply. `None`: replies are those of the protocol.
     reply: Option<&'static [u8]>,
     end: Instant,
-    max_servers: usize,
+    sightings: Arc<Mutex<Sightings>>,
 }
 
 impl Broadcast<'_> {
-    async fn run(self) -> Sightings {
-        let mut sightings = Sightings::default();
-        if let Err(error) = self.exchange(&mut sightings).await {
-            sightings.problems.push(format!(
-                "{} on {}: {error}",
-                self.protocol.info().title,
-                self.interface.name
-            ));
-        }
-        sightings
+    async fn run(self) {
+        let result = self.exchange().await;
+        let place = || format!("{} on {}", self.protocol.info().title, self.interface.name);
+        lock(&self.sightings).end_part(result, place);
     }
 
-    async fn exchange(&self, sightings: &mut Sightings) -> io::Result<()> {
+    async fn exchange(&self) -> io::Result<()> {
         let socket = self.open()?;
         let mut sends = self.schedule(Instant::now());
         let mut buffer = vec![0; MAX_DATAGRAM];
@@ -417,7 +512,7 @@ impl Broadcast<'_> {
                 datagram = socket.recv_from(&mut buffer), if received < MAX_RECEIVED => {
                     received += 1;
                     match datagram {
-                        Ok((length, from)) => self.receive(&buffer[..length], from, sightings),
+                        Ok((length, from)) => self.receive(&buffer[..length], from),
                         // Errors of earlier datagrams, such as closed ports.
                         Err(_) => sleep(SEND_INTERVAL).await,
                     }
@@ -425,7 +520,7 @@ impl Broadcast<'_> {
             }
         }
         match failure {
-            Some(error) if sightings.found.is_empty() => Err(error),
+            Some(error) if lock(&self.sightings).found.is_empty() => Err(error),
             _ => Ok(()),
         }
     }
@@ -456,16 +551,12 @@ impl Broadcast<'_> {
         sends
     }
 
-    fn receive(&self, bytes: &[u8], from: SocketAddr, sightings: &mut Sightings) {
+    fn receive(&self, bytes: &[u8], from: SocketAddr) {
         if !self.interface.contains(from.ip()) {
-            sightings.foreign += 1;
-            return;
+            lock(&self.sightings).report.foreign += 1;
+        } else if self.is_reply(bytes) {
+            lock(&self.sightings).add(from, self.protocol, &self.interface.name);
         }
-        let is_known = sightings.found.contains_key(&from);
-        if is_known || sightings.found.len() >= self.max_servers || !self.is_reply(bytes) {
-            return;
-        }
-        sightings.add(from, self.protocol, &self.interface.name);
     }
 
     fn is_reply(&self, bytes: &[u8]) -> bool {
@@ -487,22 +578,17 @@ struct Announcements<'a> {
     group: SocketAddrV4,
     port_of: fn(&[u8]) -> Option<u16>,
     end: Instant,
-    max_servers: usize,
+    sightings: Arc<Mutex<Sightings>>,
 }
 
 impl Announcements<'_> {
-    async fn run(self) -> Sightings {
-        let mut sightings = Sightings::default();
-        if let Err(error) = self.listen(&mut sightings).await {
-            let title = self.protocol.info().title;
-            sightings
-                .problems
-                .push(format!("{title} announcements: {error}"));
-        }
-        sightings
+    async fn run(self) {
+        let result = self.listen().await;
+        let place = || format!("{} announcements", self.protocol.info().title);
+        lock(&self.sightings).end_part(result, place);
     }
 
-    async fn listen(&self, sightings: &mut Sightings) -> io::Result<()> {
+    async fn listen(&self) -> io::Result<()> {
         let socket = self.open()?;
         let mut buffer = vec![0; MAX_DATAGRAM];
         let mut received = 0;
@@ -513,7 +599,7 @@ impl Announcements<'_> {
                 datagram = socket.recv_from(&mut buffer), if received < MAX_RECEIVED => {
                     received += 1;
                     match datagram {
-                        Ok((length, from)) => self.receive(&buffer[..length], from, sightings),
+                        Ok((length, from)) => self.receive(&buffer[..length], from),
                         Err(_) => sleep(SEND_INTERVAL).await,
                     }
                 }
@@ -550,15 +636,14 @@ impl Announcements<'_> {
         }
     }
 
-    fn receive(&self, bytes: &[u8], from: SocketAddr, sightings: &mut Sightings) {
+    fn receive(&self, bytes: &[u8], from: SocketAddr) {
         let mut interfaces = self.interfaces.iter();
+        let mut sightings = lock(&self.sightings);
         let Some(interface) = interfaces.find(|interface| interface.contains(from.ip())) else {
-            sightings.foreign += 1;
+            sightings.report.foreign += 1;
             return;
         };
-        if sightings.found.len() < self.max_servers
-            && let Some(port) = (self.port_of)(bytes)
-        {
+        if let Some(port) = (self.port_of)(bytes) {
             let address = SocketAddr::new(from.ip(), port);
             sightings.add(address, self.protocol, &interface.name);
         }
@@ -645,34 +730,84 @@ mod tests {
         assert!(token.starts_with(b"\x04\0\0\xFF\xFF\xFF\xFF\x05"));
     }
 
+    fn sightings(config: &SearchConfig) -> Arc<Mutex<Sightings>> {
+        Search::new(config).sightings
+    }
+
     #[test]
-    fn a_server_seen_in_several_protocols_is_listed_once() {
-        let mut sightings = Sightings::default();
+    fn a_server_seen_in_several_protocols_is_found_once() {
+        let config = config();
+        let sightings = sightings(&config);
+        let mut sightings = lock(&sightings);
         let address = "10.77.1.2:25565".parse().unwrap();
         let other = "10.77.1.3:27015".parse().unwrap();
         let find = |id| registry::find(id).unwrap();
         sightings.add(address, find("minecraft-status"), "test0");
         sightings.add(other, find("a2s"), "test0");
-        let mut again = Sightings::default();
-        again.add(address, find("minecraft-query"), "test1");
-        again.add(address, find("minecraft-status"), "test1");
-        again.add("10.77.1.4:1".parse().unwrap(), find("a2s"), "test1");
-        sightings.merge(again, 2);
-        let servers = sightings.servers();
+        sightings.add(address, find("minecraft-query"), "test1");
+        sightings.add(address, find("minecraft-status"), "test1");
         let ids = |server: &FoundServer| {
             let ids = server.protocols.iter().map(|protocol| protocol.info().id);
             ids.collect::<Vec<_>>()
         };
-        assert_eq!(servers.len(), 2);
-        assert_eq!(servers[0].address, address);
-        assert_eq!(ids(&servers[0]), ["minecraft-query", "minecraft-status"]);
-        assert_eq!(&*servers[0].interface, "test0");
-        assert_eq!(ids(&servers[1]), ["a2s"]);
+        let server = sightings.take().unwrap();
+        assert_eq!(server.address, address);
+        assert_eq!(ids(&server), ["minecraft-query", "minecraft-status"]);
+        assert_eq!(&*server.interface, "test0");
+        assert_eq!(ids(&sightings.take().unwrap()), ["a2s"]);
+        // It is passed on once, and not again when it is seen again.
+        sightings.add(address, find("minecraft-query"), "test0");
+        assert!(sightings.take().is_none());
+    }
+
+    #[test]
+    fn one_address_has_a_limited_share_of_a_limited_number() {
+        let config = config();
+        let sightings = sightings(&config);
+        let mut sightings = lock(&sightings);
+        let status = registry::find("minecraft-status").unwrap();
+        let at = |host: u8, port: u16| SocketAddr::from(([10, 77, 1, host], port));
+        for port in 1..=65_535 {
+            sightings.add(at(2, port), status, "test0");
+        }
+        assert_eq!(sightings.found.len(), 16);
+        assert_eq!(sightings.report.crowded, Some([10, 77, 1, 2].into()));
+        assert!(!sightings.report.is_full);
+        for host in 3..=255 {
+            (1..=20).for_each(|port| sightings.add(at(host, port), status, "test0"));
+        }
+        assert_eq!(sightings.found.len(), 1_024);
+        assert!(sightings.report.is_full);
+    }
+
+    /// Servers are passed on while the search goes on, and all of them at its end.
+    #[tokio::test(start_paused = true)]
+    async fn servers_are_passed_on_once_they_have_settled() {
+        let config = config();
+        let mut search = Search::new(&config);
+        let sightings = search.sightings.clone();
+        let start = Instant::now();
+        search.parts.push(Box::pin(async move {
+            for port in 1..=4 {
+                let address = SocketAddr::from(([10, 77, 1, 2], port));
+                let status = registry::find("minecraft-status").unwrap();
+                lock(&sightings).add(address, status, "test0");
+                sleep(Duration::from_millis(800)).await;
+            }
+        }));
+        let mut found = Vec::new();
+        while let Some(server) = search.next().await.unwrap() {
+            let tenths = (start.elapsed().as_millis() + 50) / 100;
+            found.push((server.address.port(), tenths));
+        }
+        assert_eq!(found, [(1, 16), (2, 24), (3, 32), (4, 32)]);
     }
 
     #[test]
     fn datagrams_of_other_networks_and_protocols_are_ignored() {
-        let config = config();
+        let mut config = config();
+        config.max_servers = 2;
+        let sightings = sightings(&config);
         let broadcast = Broadcast {
             protocol: registry::find("quake3").unwrap(),
             interface: &config.interfaces[0],
@@ -680,19 +815,19 @@ mod tests {
             rounds: vec![vec![b"x".to_vec()]; 2],
             reply: None,
             end: Instant::now(),
-            max_servers: 2,
+            sightings: sightings.clone(),
         };
-        let mut sightings = Sightings::default();
         let reply = b"\xFF\xFF\xFF\xFFinfoResponse\n\\hostname\\Harbour\\clients\\1";
         let near = |host: u8| SocketAddr::from(([10, 77, 1, host], 27_960));
-        broadcast.receive(reply, ([10, 78, 1, 2], 27_960).into(), &mut sightings);
-        broadcast.receive(b"\xFF\xFF\xFF\xFFgetinfo abc", near(2), &mut sightings);
-        broadcast.receive(b"", near(2), &mut sightings);
-        assert_eq!((sightings.found.len(), sightings.foreign), (0, 1));
+        broadcast.receive(reply, ([10, 78, 1, 2], 27_960).into());
+        broadcast.receive(b"\xFF\xFF\xFF\xFFgetinfo abc", near(2));
+        broadcast.receive(b"", near(2));
+        let counts = |sightings: &Sightings| (sightings.found.len(), sightings.report.foreign);
+        assert_eq!(counts(&lock(&sightings)), (0, 1));
         for host in 2..10 {
-            broadcast.receive(reply, near(host), &mut sightings);
+            broadcast.receive(reply, near(host));
         }
-        let found: Vec<SocketAddr> = sightings.found.keys().copied().collect();
+        let found: Vec<SocketAddr> = lock(&sightings).found.keys().copied().collect();
         assert_eq!(found, [near(2), near(3)]);
         let start = Instant::now();
         let sends = broadcast.schedule(start);
