@@ -1,4 +1,5 @@
-//! `/metrics`: a snapshot in the OpenMetrics format, and a small HTTP server for it.
+//! `/metrics`: a snapshot as metrics, in the format that the client accepts, and a small HTTP server
+//! for it.
 //!
 //! Labels are our addresses, protocols, kinds, reasons and sources. Clients cannot create series,
 //! so the prefixes of a snapshot are left out.
@@ -9,9 +10,10 @@ use super::snapshot::{Counts, Listener, Snapshot, Source, State, reasons};
 use super::{MAX_CLIENTS, TakeSnapshot};
 use hailer::listen::ConnectionLimits;
 use hailer::listen::http::{self, HttpLimits};
+use hailer::metrics_format::MetricsFormat;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 use prometheus_client::collector::Collector;
@@ -28,8 +30,6 @@ use tokio::net::TcpListener;
 
 /// Time for a request and its response. Shorter in tests.
 const TIMEOUT: Duration = Duration::from_millis(if cfg!(test) { 500 } else { 5_000 });
-/// Content type of the metrics.
-const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Limits of the listener. One request per connection.
 const LIMITS: HttpLimits = HttpLimits {
     connections: ConnectionLimits {
@@ -93,7 +93,11 @@ fn respond<B>(request: &Request<B>, take_snapshot: &TakeSnapshot) -> Response<Fu
     }
     let (status, kind, body) = match (request.method(), request.uri().path()) {
         (&Method::GET | &Method::HEAD, "/metrics") => {
-            (StatusCode::OK, CONTENT, text(take_snapshot()))
+            let accepted = request.headers().get_all(ACCEPT).iter();
+            let format =
+                MetricsFormat::accepted(accepted.filter_map(|accept| accept.to_str().ok()));
+            let text = format.convert(text(take_snapshot()));
+            (StatusCode::OK, format.content_type(), text)
         }
         (&Method::GET | &Method::HEAD, "/") => (
             StatusCode::OK,
@@ -458,7 +462,20 @@ mod tests {
                         &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n"),
                     )
                 };
-                let output = get("/metrics");
+                let plain = get("/metrics");
+                assert!(
+                    plain.contains("content-type: text/plain; version=0.0.4"),
+                    "{plain}"
+                );
+                assert!(
+                    plain.contains("\n# TYPE hailer_serve_requests_total counter\n"),
+                    "{plain}"
+                );
+                let accept = "Accept: application/openmetrics-text";
+                let output = ask(
+                    address,
+                    &format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n{accept}\r\n\r\n"),
+                );
                 let (head, body) = output.split_once("\r\n\r\n").unwrap();
                 assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
                 assert!(

@@ -24,6 +24,8 @@ mod observe;
 #[cfg(feature = "monitor")]
 mod page;
 mod ping;
+#[cfg(feature = "monitor")]
+mod prometheus;
 #[cfg(feature = "game")]
 mod proxy;
 mod query;

@@ -1,4 +1,5 @@
-//! `/metrics`: metrics of the monitor, and optionally of servers, in the OpenMetrics format.
+//! `/metrics`: metrics of the monitor, and optionally of servers, in the format that the client
+//! accepts.
 //!
 //! Labels have only configured values (name, group, protocol). A value chosen by a server, such as
 //! its MOTD, would create a new series with each change. The number of servers with their own
@@ -14,8 +15,9 @@ use crate::state::totals::Totals;
 use crate::web::listeners::ListenerLimit;
 use axum::Extension;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use axum::response::Response;
+use hailer::metrics_format::MetricsFormat;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -25,9 +27,6 @@ use std::collections::BinaryHeap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Content type of the metrics.
-const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// `GET /metrics`
 pub(super) async fn show(
@@ -52,7 +51,10 @@ pub(super) async fn show(
     let mut text = String::new();
     // Writing to a `String` cannot fail.
     let _ = encode(&mut text, &registry);
-    answer::tagged(&headers, CONTENT, "no-store", text)
+    let accepted = headers.get_all(header::ACCEPT).iter();
+    let format = MetricsFormat::accepted(accepted.filter_map(|accept| accept.to_str().ok()));
+    let text = format.convert(text);
+    answer::tagged(&headers, format.content_type(), "no-store", text)
 }
 
 /// State at the time of a request.

@@ -1302,12 +1302,19 @@ async fn alert_page_sends_tests_with_the_token() {
 async fn metrics_are_valid_and_the_dashboard_uses_only_these() {
     let monitor = Monitor::start().await;
     monitor.health.lock().unwrap().samples = 12;
+    let plain = ask(&monitor.router(|_, _| {}), get("/metrics")).await;
+    assert_eq!(
+        plain.header("content-type"),
+        "text/plain; version=0.0.4; charset=utf-8"
+    );
+    let family = "\n# TYPE hailer_monitor_samples_total counter\nhailer_monitor_samples_total 12\n";
+    assert!(plain.text().contains(family), "{}", plain.text());
     let scrape = async |most| {
-        let reply = ask(
-            &monitor.router(|_, config| config.server_metrics = most),
-            get("/metrics"),
-        )
-        .await;
+        let mut request = get("/metrics");
+        let accept = "application/openmetrics-text".parse().unwrap();
+        request.headers_mut().insert("accept", accept);
+        let router = monitor.router(|_, config| config.server_metrics = most);
+        let reply = ask(&router, request).await;
         assert_eq!(
             reply.header("content-type"),
             "application/openmetrics-text; version=1.0.0; charset=utf-8"
