@@ -2,8 +2,8 @@
 //! program added.
 //!
 //! Additions apply to the whole process, so that every target is parsed in the same way: those of
-//! queries, of sweeps and of a monitor. They are never removed. At most [`MAX_ADDED`] games and as
-//! many protocols can be added.
+//! queries, of sweeps and of a monitor. They are never removed. At most [`MAX_GAMES`] games and
+//! [`MAX_PROTOCOLS`] protocols can be added.
 //!
 //! ```
 //! use hailer::catalog;
@@ -28,20 +28,59 @@
 use hailer_proto::games::{self, GAMES, Game, QueryPort};
 use hailer_proto::{Info, Protocol, registry};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
 
-/// Maximum number of added games, and of added protocols.
-pub const MAX_ADDED: usize = 4_096;
+/// Maximum number of added games.
+pub const MAX_GAMES: usize = 65_536;
+/// Maximum number of added protocols.
+pub const MAX_PROTOCOLS: usize = 4_096;
 
 /// Games and protocols that the program added.
 static ADDED: RwLock<AddedEntries> = RwLock::new(AddedEntries {
-    games: Vec::new(),
+    games: BTreeMap::new(),
+    count: 0,
+    names: BTreeMap::new(),
+    services: BTreeMap::new(),
     protocols: Vec::new(),
 });
 
 struct AddedEntries {
-    games: Vec<&'static Game>,
+    /// All rows with an id, the one added last at the end.
+    games: BTreeMap<&'static str, Vec<&'static Game>>,
+    /// Number of rows.
+    count: usize,
+    /// The game added last with an id or alias.
+    names: BTreeMap<&'static str, &'static Game>,
+    /// SRV service of a protocol.
+    services: BTreeMap<&'static str, &'static str>,
     protocols: Vec<&'static dyn Protocol>,
+}
+
+impl AddedEntries {
+    /// Returns the row that equals this one.
+    fn known(&self, game: &Game) -> Option<&'static Game> {
+        let rows = self.games.get(game.id)?;
+        rows.iter().copied().find(|row| *row == game)
+    }
+
+    /// Makes a row the one added last.
+    fn insert(&mut self, game: &'static Game) {
+        let rows = self.games.entry(game.id).or_default();
+        let before = rows.len();
+        rows.retain(|row| *row != game);
+        self.count -= before - rows.len();
+        self.count += 1;
+        rows.push(game);
+        for name in [game.id].iter().chain(game.aliases) {
+            self.names.insert(name, game);
+        }
+        for protocol in game.srv.iter().flat_map(|_| game.protocols) {
+            self.services
+                .entry(protocol)
+                .or_insert(game.srv.unwrap_or_default());
+        }
+    }
 }
 
 /// Reason why a game or a protocol was not added.
@@ -74,7 +113,7 @@ pub fn add_protocol(protocol: &'static dyn Protocol) -> Result<(), CatalogError>
     match known {
         Some(known) if std::ptr::eq(known.info(), info) => Ok(()),
         Some(_) => error("another protocol has this id"),
-        None if added.protocols.len() >= MAX_ADDED => error("too many protocols were added"),
+        None if added.protocols.len() >= MAX_PROTOCOLS => error("too many protocols were added"),
         None => {
             added.protocols.push(protocol);
             Ok(())
@@ -90,18 +129,18 @@ pub fn add_protocol(protocol: &'static dyn Protocol) -> Result<(), CatalogError>
 pub fn add_game(game: Game) -> Result<&'static Game, CatalogError> {
     check_game(&game)?;
     let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = added.games.iter().find(|known| ***known == game) {
-        return Ok(known);
-    }
-    if added.games.len() >= MAX_ADDED {
-        return Err(CatalogError {
-            id: game.id.into(),
-            problem: format!("at most {MAX_ADDED} games can be added"),
-        });
-    }
-    // Targets refer to their game for as long as the process runs.
-    let game: &'static Game = Box::leak(Box::new(game));
-    added.games.push(game);
+    let game = match added.known(&game) {
+        Some(known) => known,
+        None if added.count >= MAX_GAMES => {
+            return Err(CatalogError {
+                id: game.id.into(),
+                problem: format!("at most {MAX_GAMES} games can be added"),
+            });
+        }
+        // Targets refer to their game for as long as the process runs.
+        None => Box::leak(Box::new(game)),
+    };
+    added.insert(game);
     Ok(game)
 }
 
@@ -169,16 +208,15 @@ pub fn suggestion(written: &str) -> Option<&'static str> {
 /// last added before earlier ones.
 pub fn game(id: &str) -> Option<&'static Game> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
-    let mut newest_first = added.games.iter().rev().copied();
-    newest_first
-        .find(|game| game.id == id || game.aliases.contains(&id))
-        .or_else(|| games::find(id))
+    let game = added.names.get(id).copied();
+    game.or_else(|| games::find(id))
 }
 
 /// Returns all games, sorted by id. An added game hides that of the table with the same id.
 pub fn games() -> Vec<&'static Game> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
-    let mut games: Vec<&Game> = added.games.iter().rev().copied().chain(GAMES).collect();
+    let newest = added.games.values().filter_map(|rows| rows.last().copied());
+    let mut games: Vec<&Game> = newest.chain(GAMES).collect();
     games.sort_by_key(|game| game.id);
     games.dedup_by_key(|game| game.id);
     games
@@ -220,11 +258,8 @@ pub fn obstacle(game: &Game) -> Option<String> {
 /// Returns the SRV service for names without a port in this protocol, if one of its games has one.
 pub fn srv(protocol: &str) -> Option<&'static str> {
     let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
-    let mut games = added.games.iter();
-    games
-        .find(|game| game.srv.is_some() && game.protocols.contains(&protocol))
-        .and_then(|game| game.srv)
-        .or_else(|| games::srv(protocol))
+    let service = added.services.get(protocol).copied();
+    service.or_else(|| games::srv(protocol))
 }
 
 fn find(protocols: &[&'static dyn Protocol], id: &str) -> Option<&'static dyn Protocol> {
@@ -306,8 +341,12 @@ mod tests {
             port: Some(1),
             ..GAME
         };
-        add_game(other).unwrap();
-        assert_eq!(game("catalog-test"), Some(&other));
+        // A row that is added again counts again.
+        for row in [other, GAME, other] {
+            add_game(row).unwrap();
+            assert_eq!(game("catalog-test"), Some(&row));
+            assert_eq!(game("catalog-alias"), Some(&row));
+        }
         let listed = games();
         let same_id = listed.iter().filter(|game| game.id == GAME.id);
         assert_eq!(same_id.collect::<Vec<_>>(), [&&other]);
