@@ -1,6 +1,6 @@
 //! Hook on join attempts: a command or a webhook, for owners of servers that sleep.
 //!
-//! Every client can cause a run, with any name and host. The limits:
+//! Every client can cause a run, with any host and any name that a player can have. The limits:
 //!
 //! | limit | value |
 //! | --- | --- |
@@ -31,6 +31,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 const PIPE_CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// Maximum length of a text of a client.
 const MAX_TEXT_BYTES: usize = 255;
+/// Maximum length of the name of a player.
+const MAX_NAME_BYTES: usize = 16;
 /// Maximum number of bytes read from the error output of a command.
 const MAX_OUTPUT_BYTES: u64 = 4 << 10;
 /// Maximum length of a quoted error output.
@@ -57,7 +59,7 @@ impl JoinHook {
 
     /// Starts the action on its own thread, unless a limit forbids it. Returns immediately.
     pub(super) fn record(&self, source: SocketAddr, attempt: &JoinAttempt) {
-        if !self.is_due(Instant::now()) {
+        if !is_player_name(&attempt.name) || !self.is_due(Instant::now()) {
             return;
         }
         let facts = AttemptVariables::new(self.server, source, attempt);
@@ -92,6 +94,14 @@ impl JoinHook {
         *last_run = Some(now);
         true
     }
+}
+
+/// Returns whether a player can have this name: at most 16 letters, digits and underscores, and
+/// before them the dot or star that Floodgate adds to names of Bedrock players.
+fn is_player_name(name: &str) -> bool {
+    let bare = name.strip_prefix(['.', '*']).unwrap_or(name);
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    name.len() <= MAX_NAME_BYTES && !bare.is_empty() && bare.bytes().all(is_part)
 }
 
 /// Facts about an attempt, for a command or a webhook.
@@ -300,15 +310,41 @@ mod tests {
         };
         for _ in 0..50 {
             hook.record(source(), &attempt("$(id)\n\x1b[31m; Eve"));
+            hook.record(source(), &attempt(".Eve_42"));
         }
         until(|| lines().len() == 1 && !hook.is_running.load(Ordering::Acquire));
-        let line = "join-attempt 3 192.0.2.7:50000 <$(id) [31m; Eve> play.example.com 25565 772";
+        let line = "join-attempt 3 192.0.2.7:50000 <.Eve_42> play.example.com 25565 772";
         assert_eq!(lines(), [line]);
         std::thread::sleep(every);
         hook.record(source(), &attempt("Bob"));
         until(|| lines().len() == 2);
         assert!(lines()[1].contains("<Bob>"));
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn only_names_that_players_can_have_are_accepted() {
+        for name in ["Alice", "_", "0123456789abcdef", ".Bob", "*Bob_2"] {
+            assert!(is_player_name(name), "{name}");
+        }
+        for name in [
+            "",
+            ".",
+            "..",
+            "0123456789abcdefg",
+            ".123456789abcdefg",
+            "a b",
+            "../x",
+            "-rf",
+            "$HOME",
+            "a\n",
+            "Zo\u{EB}",
+            "Al\u{200B}ice",
+            "a;b",
+            "\0",
+        ] {
+            assert!(!is_player_name(name), "{name:?}");
+        }
     }
 
     #[test]
