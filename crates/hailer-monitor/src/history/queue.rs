@@ -19,7 +19,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 const CHANNEL_BATCHES: usize = 256;
 /// First delay after a failure; doubles up to the longest.
 const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
-const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// When to write, and how much to keep after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
