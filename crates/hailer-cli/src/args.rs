@@ -343,10 +343,16 @@ pub(crate) struct Discover {
     /// Interface to search, by name or address; may be given several times [default: all with a private address]
     #[arg(long, short, value_name = "NAME|ADDRESS")]
     pub(crate) interface: Vec<String>,
-    /// Time to wait for replies and announcements, 100ms to 1min
+    /// Time to wait for replies and announcements, 100ms to 1min; queries end at most 3 s later
     #[arg(long, default_value = "3s", value_parser = values::search_time, value_name = "TIME")]
     pub(crate) timeout: Duration,
-    /// Search until stopped, and print each server when it is found
+    /// Maximum number of servers
+    #[arg(long, default_value_t = 1_024, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_servers: u16,
+    /// Maximum number of servers at one address
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) max_ports: u16,
+    /// Search until stopped
     #[arg(long, short)]
     pub(crate) watch: bool,
     /// Stop --watch after this time
@@ -753,14 +759,11 @@ pub(crate) struct Observe {
 impl Observe {
     /// Returns the addresses of the metrics and of the control socket.
     pub(crate) fn config(&self) -> crate::observe::ObserverConfig {
-        let control = match &self.control {
-            Some(path) if path.as_os_str() == "off" => crate::observe::Control::Off,
-            Some(path) => crate::observe::Control::At(path.clone()),
-            None => crate::observe::Control::Default,
-        };
+        use crate::observe::Control;
+        let control = self.control.clone();
         crate::observe::ObserverConfig {
             metrics: self.metrics,
-            control,
+            control: control.map_or(Control::Default, Control::at),
         }
     }
 }

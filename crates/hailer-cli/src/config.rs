@@ -27,6 +27,7 @@ pub(crate) use self::serve::announces;
 
 use self::network::NetworkConfig;
 use crate::exit::{Usage, usage};
+use crate::observe::ObserverConfig;
 use crate::population::Population;
 use hailer::Status;
 use hailer::proto::{Options, Protocol, Secret};
@@ -47,7 +48,7 @@ pub(crate) const EXAMPLE: &str = include_str!("example-serve.toml");
 pub(crate) struct ServeConfig {
     pub(crate) servers: Vec<ServerConfig>,
     pub(crate) engine: EngineConfig,
-    pub(crate) observe: ObserveConfig,
+    pub(crate) observe: ObserverConfig,
 }
 
 /// Configuration of a server that is answered for.
@@ -166,15 +167,6 @@ pub(crate) struct EngineConfig {
 pub(crate) struct Allowance {
     pub(crate) bytes: Option<u32>,
     pub(crate) packets: Option<u32>,
-}
-
-/// The table `[observe]`.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct ObserveConfig {
-    /// Loopback address of the metrics.
-    pub(crate) metrics: Option<SocketAddr>,
-    /// Path of the control socket, which `hailer serve status` uses.
-    pub(crate) control: Option<PathBuf>,
 }
 
 impl StatusSource {

@@ -9,8 +9,9 @@ use super::reader::{
 use super::status::StatusConfig;
 use super::{
     Allowance, EngineConfig, ExternalSource, HookAction, HookConfig, ListenConfig, MIN_TOKEN_BYTES,
-    ObserveConfig, PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
+    PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
 };
+use crate::observe::{Control, ObserverConfig};
 use crate::population::Population;
 use crate::values::wrong_port;
 use hailer::catalog::closest;
@@ -919,22 +920,28 @@ fn allowance(input: Option<&TextOr<AllowanceInput>>) -> Allowance {
 }
 
 impl ObserveInput {
-    fn config(&self, checker: &mut Checker<'_>) -> ObserveConfig {
-        let control = self.control.as_ref().and_then(|control| {
-            let path = checker.folder.join(control.get_ref());
-            if control.get_ref().as_os_str().is_empty() || path.is_dir() {
-                return checker.wrong(
-                    &control.span(),
-                    "observe.control: expected the path of a Unix socket",
-                );
-            }
-            Some(path)
-        });
+    fn config(&self, checker: &mut Checker<'_>) -> ObserverConfig {
+        let control = match &self.control {
+            None => Control::Default,
+            Some(control) => match Control::at(control.get_ref().clone()) {
+                Control::At(path) => {
+                    let place = checker.folder.join(&path);
+                    if path.as_os_str().is_empty() || place.is_dir() {
+                        checker.wrong::<()>(
+                            &control.span(),
+                            "observe.control: expected the path of a Unix socket, or \"off\"",
+                        );
+                    }
+                    Control::At(place)
+                }
+                other => other,
+            },
+        };
         let metrics = self
             .metrics
             .as_ref()
             .map(|Parsed(LoopbackAddress(address))| *address);
-        ObserveConfig { metrics, control }
+        ObserverConfig { metrics, control }
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::observe::Control;
 use hailer::source::{Stale, Wording};
 use serde_json::Value as Json;
 use std::fs;
@@ -247,9 +248,12 @@ fn every_key_has_its_effect() {
         verified_per_source: allow(Some(2_000_000), Some(1)),
     };
     assert_eq!(config.engine, engine);
-    let control = Some(folder.join("control.sock"));
+    let control = Control::At(folder.join("control.sock"));
     let metrics = Some("[::1]:9100".parse().unwrap());
-    assert_eq!(config.observe, ObserveConfig { metrics, control });
+    assert_eq!(config.observe, ObserverConfig { metrics, control });
+    let (off, _) =
+        read_text("[[server]]\nlisten = \"127.0.0.1:1\"\n[observe]\ncontrol = \"off\"\n").unwrap();
+    assert_eq!(off.observe.control, Control::Off);
     let sources: Vec<&ExternalSource> = config
         .servers
         .iter()

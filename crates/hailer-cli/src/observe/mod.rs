@@ -50,6 +50,17 @@ pub(crate) enum Control {
     Off,
 }
 
+impl Control {
+    /// Returns the location that the flag or key names: a path, or `off`.
+    pub(crate) fn at(path: PathBuf) -> Self {
+        if path.as_os_str() == "off" {
+            Self::Off
+        } else {
+            Self::At(path)
+        }
+    }
+}
+
 /// Serves control socket and metrics until dropped. Dropping it removes the socket file.
 pub(crate) struct Observer {
     metrics: Option<SocketAddr>,

@@ -255,11 +255,11 @@ fn needs_restart(running: &ServeConfig, wanted: &ServeConfig, workers: usize) ->
 }
 
 /// Returns the observer's configuration. Flags override the file.
-fn observe_config(args: &Serve, file: &config::ObserveConfig) -> observe::ObserverConfig {
+fn observe_config(args: &Serve, file: &observe::ObserverConfig) -> observe::ObserverConfig {
     let mut config = args.observe.config();
     config.metrics = config.metrics.or(file.metrics);
-    if let (observe::Control::Default, Some(path)) = (&config.control, &file.control) {
-        config.control = observe::Control::At(path.clone());
+    if config.control == observe::Control::Default {
+        config.control = file.control.clone();
     }
     config
 }
