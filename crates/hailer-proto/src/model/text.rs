@@ -625,12 +625,14 @@ pub fn without_controls(text: &str) -> String {
     text.chars().filter(|&c| !is_control(c)).collect()
 }
 
-/// Returns whether a character must not reach a terminal: control characters, and those that
-/// reorder the line.
+/// Returns whether a character must not reach a terminal or a page: control characters, those that
+/// reorder the line, and those without a width, with which two different names look the same.
 pub fn is_control(c: char) -> bool {
     let reorders = matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
+    // Spaces, joiners and operators without a width, annotations, and tags.
+    let is_invisible = matches!(c, '\u{180E}' | '\u{200B}'..='\u{200D}' | '\u{2060}'..='\u{2064}' | '\u{206A}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}');
     // Two line breaks of Unicode.
-    c.is_control() || reorders || matches!(c, '\u{2028}' | '\u{2029}')
+    c.is_control() || reorders || is_invisible || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
 /// Returns the first character that [`is_control`] other than a line break, and its offset.
@@ -639,7 +641,9 @@ fn first_control(text: &str) -> Option<(usize, char)> {
     loop {
         let rest = text.get(start..)?;
         // The first bytes of these characters, and of a few others.
-        let suspect = |byte: u8| byte < b' ' || matches!(byte, 0x7F | 0xC2 | 0xD8 | 0xE2);
+        let suspect = |byte: u8| {
+            byte < b' ' || matches!(byte, 0x7F | 0xC2 | 0xD8 | 0xE1 | 0xE2 | 0xEF | 0xF3)
+        };
         let at = rest.bytes().position(suspect)?;
         let c = rest.get(at..)?.chars().next()?;
         if c != '\n' && is_control(c) {
