@@ -99,6 +99,34 @@ pub enum Error {
     },
 }
 
+/// Bytes of an invalid message that are shown before the fault, and after it.
+const SHOWN_BYTES: usize = 64;
+
+/// The place of a fault in an invalid message.
+#[derive(Clone, Copy, Debug)]
+pub struct FaultPlace<'a> {
+    /// The protocol.
+    pub protocol: &'static Info,
+    /// The message.
+    pub message: &'a [u8],
+    /// First byte to show, at most 64 before the fault.
+    pub start: usize,
+    /// End of the bytes to show, at most 64 after the fault.
+    pub end: usize,
+}
+
+impl FaultPlace<'_> {
+    /// Returns the bytes to show.
+    pub fn shown(&self) -> &[u8] {
+        self.message.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// Returns whether the message has more bytes than those to show.
+    pub fn is_cut(&self) -> bool {
+        self.shown().len() < self.message.len()
+    }
+}
+
 /// Failure of a query in one of several protocols.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -184,6 +212,29 @@ impl Error {
             }
             _ => self,
         }
+    }
+
+    /// Returns the place of the fault of an invalid message, if there is one. Only a part of the
+    /// message is shown, because it can have megabytes.
+    pub fn fault_place(&self) -> Option<FaultPlace<'_>> {
+        let Self::Malformed {
+            transcript,
+            fault,
+            datagram,
+        } = self.most_informative()
+        else {
+            return None;
+        };
+        let offset = match fault {
+            Fault::Malformed(error) => error.at.min(datagram.len()),
+            _ => 0,
+        };
+        Some(FaultPlace {
+            protocol: transcript.protocol,
+            message: datagram,
+            start: offset.saturating_sub(SHOWN_BYTES),
+            end: offset.saturating_add(SHOWN_BYTES).min(datagram.len()),
+        })
     }
 
     /// Returns one sentence for each different result of [`Error::NoProtocol`], the most

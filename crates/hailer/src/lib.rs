@@ -19,7 +19,8 @@
 //! - [`discover`] finds servers on the local network, and [`master`] reads lists of public ones.
 //! - [`report`] formats answers as JSON.
 //! - [`respond`] replies to queries, with a status from a [`source`].
-//! - [`listen`] accepts connections within limits.
+//! - [`listen`] accepts connections within limits, and [`metrics_format`] converts metrics to the
+//!   format that a client accepts.
 //! - `minecraft` joins, serves and proxies the game protocol of the 1.3 snapshots (feature `game`,
 //!   on by default). Its crate is re-exported as `game`.
 //! - `network` lets several servers respond as one, by way of Redis (feature `redis`).
@@ -39,6 +40,7 @@ pub mod link;
 pub mod listen;
 pub mod master;
 mod merge;
+pub mod metrics_format;
 #[cfg(feature = "game")]
 pub mod minecraft;
 mod names;
@@ -57,7 +59,7 @@ pub mod unix;
 pub use answer::{Answer, FieldSource};
 pub use client::{Answers, Client, ClientConfig, QueryStream};
 pub use drive::QueryLimits;
-pub use error::{Error, ProtocolFailure};
+pub use error::{Error, FaultPlace, ProtocolFailure};
 #[cfg(feature = "game")]
 pub use hailer_minecraft as game;
 pub use hailer_proto as proto;

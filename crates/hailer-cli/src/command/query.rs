@@ -299,13 +299,8 @@ fn print_failure(
         for transcript in error.transcripts() {
             datagram::exchange(out, transcript)?;
         }
-    } else if let Error::Malformed {
-        transcript,
-        datagram,
-        ..
-    } = error.most_informative()
-    {
-        datagram::culprit(&mut err, transcript.protocol.id, datagram)?;
+    } else if let Some(place) = error.fault_place() {
+        datagram::culprit(&mut err, place)?;
     }
     Ok(())
 }

@@ -4,8 +4,9 @@ use super::count;
 use hailer::proto::model::printable;
 use hailer::proto::wire::{Error, Field, Notes};
 use hailer::proto::{DatagramContext, Direction, Explanation, Info};
-use hailer::{Transcript, catalog};
+use hailer::{FaultPlace, Transcript, catalog};
 use std::io::Write;
+use std::ops::Range;
 
 /// Bytes per row of hexadecimal.
 const BYTES_PER_ROW: usize = 16;
@@ -50,18 +51,29 @@ pub(crate) fn exchange(out: &mut impl Write, transcript: &Transcript) -> std::io
     Ok(())
 }
 
-/// Prints the datagram that caused a failure.
-pub(crate) fn culprit(out: &mut impl Write, protocol: &str, bytes: &[u8]) -> std::io::Result<()> {
+/// Prints the part of an invalid message around its fault.
+pub(crate) fn culprit(out: &mut impl Write, place: FaultPlace<'_>) -> std::io::Result<()> {
     let mut notes = Notes::explaining();
-    let found = catalog::protocol(protocol)
+    let bytes = place.message;
+    let found = catalog::protocol(place.protocol.id)
         .and_then(|protocol| protocol.explain(bytes, DatagramContext::Reply, &mut notes));
-    body(
+    let error = found.and_then(|found| found.error);
+    part(
         out,
         bytes,
-        found.and_then(|found| found.error),
+        place.start..place.end,
+        error,
         &notes,
         usize::MAX,
-    )
+    )?;
+    if place.is_cut() {
+        writeln!(
+            out,
+            "  {} in all; --raw shows them",
+            count(bytes.len(), "byte")
+        )?;
+    }
+    Ok(())
 }
 
 /// Prints one line: place, time, message and length.
@@ -110,32 +122,58 @@ pub(crate) fn body(
     notes: &Notes,
     most: usize,
 ) -> std::io::Result<()> {
-    let digits = digits(bytes, notes, "··");
-    let mut shown = 0;
-    for field in notes.fields().iter().take(MAX_FIELDS) {
-        if field.range.start > shown {
-            row(out, &digits, shown..field.range.start, "", "")?;
+    part(out, bytes, 0..bytes.len(), error, notes, most)
+}
+
+/// Prints a part of the bytes, as [`body`].
+fn part(
+    out: &mut impl Write,
+    bytes: &[u8],
+    window: Range<usize>,
+    error: Option<Error>,
+    notes: &Notes,
+    most: usize,
+) -> std::io::Result<()> {
+    let digits = &digits(bytes, &window, notes, "··");
+    if window.start > 0 {
+        writeln!(out, "         … {} before", count(window.start, "byte"))?;
+    }
+    let mut shown = window.start;
+    let fields = notes.fields().iter();
+    let mut fields = fields.filter(|field| {
+        let range = &field.range;
+        let is_empty = range.is_empty() && (window.start..=window.end).contains(&range.start);
+        is_empty || (range.start < window.end && range.end > window.start)
+    });
+    for field in fields.by_ref().take(MAX_FIELDS) {
+        let start = field.range.start.max(window.start);
+        let end = field.range.end.min(window.end);
+        if start > shown {
+            row(out, digits, shown..start, "", "")?;
         }
-        let start = field.range.start;
-        let end = field.range.end;
         let cut = end.min(start.saturating_add(most));
-        row(out, &digits, start..cut, &field.name, value(field))?;
+        row(out, digits, start..cut, &field.name, value(field))?;
         if cut < end {
             writeln!(out, "         … and {} more", count(end - cut, "byte"))?;
         }
         shown = shown.max(end);
     }
-    if let Some(more @ 1..) = notes.fields().len().checked_sub(MAX_FIELDS) {
+    let more = fields.count();
+    if more > 0 {
         writeln!(out, "  … and {} more", count(more, "field"))?;
-        shown = bytes.len();
+        shown = window.end;
     }
-    if shown < bytes.len() {
+    if shown < window.end {
         let mark = if error.is_some() {
             "\x1b[31mnot understood\x1b[0m"
         } else {
             ""
         };
-        row(out, &digits, shown..bytes.len(), mark, "")?;
+        row(out, digits, shown..window.end, mark, "")?;
+    }
+    if window.end < bytes.len() {
+        let after = bytes.len() - window.end;
+        writeln!(out, "         … {} after", count(after, "byte"))?;
     }
     for (deviation, at) in notes.deviations() {
         writeln!(
@@ -153,13 +191,9 @@ pub(crate) fn body(
 /// Prints bytes without explanation.
 #[cfg(feature = "game")]
 pub(crate) fn rows(out: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
-    row(
-        out,
-        &digits(bytes, &Notes::discarding(), ""),
-        0..bytes.len(),
-        "",
-        "",
-    )
+    let all = 0..bytes.len();
+    let digits = digits(bytes, &all, &Notes::discarding(), "");
+    row(out, &digits, all, "", "")
 }
 
 /// Formats a message of a protocol as hexadecimal digits. Each byte of a secret is `--`.
@@ -168,17 +202,39 @@ pub(crate) fn hex(protocol: &str, bytes: &[u8], seen: DatagramContext<'_>) -> St
     if let Some(protocol) = catalog::protocol(protocol) {
         let _ = protocol.explain(bytes, seen, &mut notes);
     }
-    digits(bytes, &notes, "--").concat()
+    digits(bytes, &(0..bytes.len()), &notes, "--")
+        .digits
+        .concat()
 }
 
-/// Formats each byte as two hexadecimal digits, or as `hidden` if it belongs to a secret.
-fn digits(bytes: &[u8], notes: &Notes, hidden: &str) -> Vec<String> {
-    let mut digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+/// Bytes as hexadecimal digits, from an offset on.
+struct Digits {
+    start: usize,
+    digits: Vec<String>,
+}
+
+impl Digits {
+    /// Returns the digits of a range of offsets.
+    fn get(&self, range: Range<usize>) -> Option<&[String]> {
+        let start = range.start.checked_sub(self.start)?;
+        self.digits.get(start..range.end.checked_sub(self.start)?)
+    }
+}
+
+/// Formats each byte of a part as two hexadecimal digits, or as `hidden` if it belongs to a secret.
+fn digits(bytes: &[u8], part: &Range<usize>, notes: &Notes, hidden: &str) -> Digits {
+    let shown = bytes.get(part.clone()).unwrap_or_default();
+    let mut digits: Vec<String> = shown.iter().map(|byte| format!("{byte:02x}")).collect();
     for field in notes.fields().iter().filter(|field| field.is_secret) {
-        let secret = digits.get_mut(field.range.clone()).unwrap_or_default();
+        let start = field.range.start.clamp(part.start, part.end) - part.start;
+        let end = field.range.end.clamp(part.start, part.end) - part.start;
+        let secret = digits.get_mut(start..end).unwrap_or_default();
         secret.fill(hidden.to_owned());
     }
-    digits
+    Digits {
+        start: part.start,
+        digits,
+    }
 }
 
 /// Returns the value of a field, without secrets.
@@ -193,8 +249,8 @@ fn value(field: &Field) -> &str {
 /// Prints offset, bytes, name and value. Bytes that do not fit in one row continue in the next.
 fn row(
     out: &mut impl Write,
-    digits: &[String],
-    range: std::ops::Range<usize>,
+    digits: &Digits,
+    range: Range<usize>,
     name: &str,
     value: &str,
 ) -> std::io::Result<()> {
@@ -240,7 +296,7 @@ pub(crate) fn json(
         "direction": found.map(|(_, explanation)| way_name(explanation.direction)),
         "is_certain": found.map(|(_, explanation)| explanation.is_certain),
         "length_bytes": bytes.len(),
-        "hex": digits(bytes, notes, "--").concat(),
+        "hex": digits(bytes, &(0..bytes.len()), notes, "--").digits.concat(),
         "fields": fields(notes),
         "deviations": notes.deviations().iter()
             .map(|(deviation, at)| json!({"name": deviation.name, "offset": at, "help": deviation.help}))
@@ -288,6 +344,42 @@ mod tests {
         (0..TOKEN.len())
             .map(|cut| whole[..whole.len() - cut].to_vec())
             .collect()
+    }
+
+    /// A fault in a message of 2 MiB is shown with the bytes around it.
+    #[test]
+    fn the_surroundings_of_a_fault_are_shown() {
+        let mut bytes = vec![0xAB; 2 << 20];
+        bytes[1_000_064] = 0xCD;
+        for (start, end, before, after) in [
+            (
+                1_000_000,
+                1_000_128,
+                "… 1000000 bytes before",
+                "… 1097024 bytes after",
+            ),
+            (0, 64, "    0\x1b[0m  ab", "… 2097088 bytes after"),
+            (2_097_088, 2 << 20, "… 2097088 bytes before", "… ab ab"),
+        ] {
+            let place = FaultPlace {
+                protocol: registry::PROTOCOLS[0].info(),
+                message: &bytes,
+                start,
+                end,
+            };
+            let mut out = Vec::new();
+            culprit(&mut out, place).unwrap();
+            let out = String::from_utf8(out).unwrap();
+            assert!(out.contains(before), "{out}");
+            assert!(out.contains(after) || end == bytes.len(), "{out}");
+            assert!(
+                out.contains("2097152 bytes in all; --raw shows them"),
+                "{out}"
+            );
+            let shown = out.matches("ab").count() + out.matches("cd").count();
+            assert_eq!(shown, end - start, "{out}");
+            assert!(out.len() < 2_000, "{}", out.len());
+        }
     }
 
     #[test]

@@ -332,6 +332,8 @@ fn failed(out: &mut Vec<u8>, failed: &Failed) {
         kind,
         message,
         datagram,
+        datagram_offset,
+        datagram_bytes,
     } = failed;
     out.extend_from_slice(b"{\"kind\":");
     string(out, kind);
@@ -340,6 +342,14 @@ fn failed(out: &mut Vec<u8>, failed: &Failed) {
     if let Some(datagram) = datagram {
         out.extend_from_slice(b",\"datagram\":");
         string(out, datagram);
+    }
+    if let Some(offset) = datagram_offset {
+        out.extend_from_slice(b",\"datagram_offset\":");
+        int(out, *offset);
+    }
+    if let Some(bytes) = datagram_bytes {
+        out.extend_from_slice(b",\"datagram_bytes\":");
+        int(out, *bytes);
     }
     out.push(b'}');
 }
@@ -425,8 +435,11 @@ const SUSPECTS: [bool; 256] = {
     let mut suspects = [false; 256];
     let mut byte = 0;
     while byte < 256 {
-        suspects[byte] =
-            byte < 0x20 || matches!(byte as u8, b'"' | b'\\' | 0x7F | 0xC2 | 0xD8 | 0xE2);
+        suspects[byte] = byte < 0x20
+            || matches!(
+                byte as u8,
+                b'"' | b'\\' | 0x7F | 0xC2 | 0xD8 | 0xE1 | 0xE2 | 0xEF | 0xF3
+            );
         byte += 1;
     }
     suspects
@@ -697,7 +710,7 @@ mod tests {
             check(&AnswerLine::failed(&target, &Error::Silence { transcript: Box::new(transcript.clone()), after: answer.latency }));
             check(&AnswerLine::failed(&target, &Error::NameNotFound { name: target.clone() }));
             let fault = hailer_proto::Fault::Misbehaved("nonsense");
-            check(&AnswerLine::failed(&target, &Error::Malformed { transcript: Box::new(transcript), fault, datagram: target.clone().into() }));
+            check(&AnswerLine::failed(&target, &Error::Malformed { transcript: Box::new(transcript), fault, datagram: target.repeat(10).into() }));
         }
     }
 

@@ -3,7 +3,7 @@
 pub mod json;
 
 use crate::answer::{Answer, FieldSource};
-use crate::error::Error;
+use crate::error::{Error, FaultPlace};
 use crate::transcript::Transcript;
 use hailer_proto::Status;
 use hailer_proto::wire::hexadecimal;
@@ -55,9 +55,15 @@ fn protocol_by_field<S: Serializer>(
 struct Failed {
     kind: &'static str,
     message: String,
-    /// Invalid datagram, in hexadecimal.
+    /// Bytes of the invalid datagram around the fault, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     datagram: Option<String>,
+    /// If these are not all bytes: the offset of the first one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    datagram_offset: Option<usize>,
+    /// If these are not all bytes: the length of the datagram.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    datagram_bytes: Option<usize>,
 }
 
 /// Converts a time to milliseconds with microsecond precision.
@@ -84,14 +90,14 @@ impl<'a> AnswerLine<'a> {
 
     /// Creates the line of a failure.
     pub fn failed(target: &'a str, error: &Error) -> Self {
-        let datagram = match error.most_informative() {
-            Error::Malformed { datagram, .. } => Some(hexadecimal(datagram)),
-            _ => None,
-        };
+        let place = error.fault_place();
+        let cut = place.filter(FaultPlace::is_cut);
         let failed = Failed {
             kind: error.kind(),
             message: error.to_string(),
-            datagram,
+            datagram: place.map(|place| hexadecimal(place.shown())),
+            datagram_offset: cut.map(|place| place.start),
+            datagram_bytes: cut.map(|place| place.message.len()),
         };
         let refused = match error {
             Error::Refused { endpoints, .. } => *endpoints,
