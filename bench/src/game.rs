@@ -167,7 +167,7 @@ impl Game {
                 Some(0)
             }
             (Self::Ugp, 0) if reply.len() > 9 && reply.starts_with(b"\xFF\xFFUGP\0\x01\x81") => {
-                let request = b"\xFF\xFFUGP\0\x01\x01\x09\x7D\x07";
+                let request = b"\xFF\xFFUGP\0\x01\x01\x0D\x7F\x0F\x07";
                 next[..request.len()].copy_from_slice(request);
                 Some(request.len())
             }
@@ -360,8 +360,8 @@ impl Canned {
             (Game::Onequery, 51) if request[9..17] == self.token(from, to).to_be_bytes() => {
                 (1, echo(41, 4))
             }
-            (Game::Ugp, 10..) if request[8] == 0x03 => (0, [0; 8]),
-            (Game::Ugp, 10..) if request[8] == 0x09 => (1, [0; 8]),
+            // The second request asks for the rules, with any other flags.
+            (Game::Ugp, 10..) => (u8::from(request[8] & 0x08 > 0), [0; 8]),
             (Game::A2sInfo | Game::A2sPlayers, 25) => (0, [0; 8]),
             (Game::A2sInfo | Game::A2sPlayers, 29)
                 if four(25) == (self.token(from, to) as u32).to_le_bytes() =>

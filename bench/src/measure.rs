@@ -634,7 +634,7 @@ impl Args {
         let mut series = Series::new("hailer query");
         let args = self.once(&["cli-once", &server.port.to_string()])?;
         for _ in 0..self.rounds.max(15) {
-            series.add(host::client(&args, Some(&server))?);
+            series.add(client(&args, &server)?);
         }
         let time = |run: &Run| run.figures.wall * 1e3;
         let peak = |run: &Run| run.figures.peak as f64 * 1_024.0 / 1e6;
@@ -669,7 +669,7 @@ impl Args {
         for _ in 0..self.rounds {
             for series in [&mut ndjson, &mut parquet] {
                 let args = self.once(&["output-once", &port, &count, &series.name])?;
-                series.add(host::client(&args, Some(&server))?);
+                series.add(client(&args, &server)?);
             }
         }
         ndjson.print();
@@ -792,7 +792,35 @@ fn run(server: &Server, targets: u32, how: &[&str]) -> anyhow::Result<Run> {
         .chain(&dead)
         .map(|arg| (*arg).into())
         .collect();
-    host::client(&args, Some(server))
+    client(&args, server)
+}
+
+/// Runs a client process, and checks that its run is complete.
+fn client(args: &[String], server: &Server) -> anyhow::Result<Run> {
+    let run = host::client(args, Some(server))?;
+    ensure_complete(&run, server)?;
+    Ok(run)
+}
+
+/// Checks that nothing was lost, since the server replies to each request. Otherwise timeouts
+/// would be measured.
+///
+/// # Errors
+/// A target that replies has no result, or a request to a server without silent targets was
+/// repeated.
+fn ensure_complete(run: &Run, server: &Server) -> anyhow::Result<()> {
+    let title = server.game.title();
+    ensure!(
+        run.lost == 0,
+        "{title}: {} targets that reply have no result: no ratio",
+        run.lost
+    );
+    let resent = run.figures.resent;
+    ensure!(
+        server.silent > 0.0 || resent == 0,
+        "{title}: {resent} datagrams were sent again, though no target is silent: no ratio"
+    );
+    Ok(())
 }
 
 /// Stops a server, and reports datagrams that it lost.
