@@ -355,7 +355,7 @@ async fn monitor(
     )?;
     out.flush()?;
     activation::ready("watching");
-    if monitor.live().len() == 0 {
+    if monitor.live().is_empty() {
         warn!(
             "no servers yet: name targets or --config FILE, or run `hailer monitor add TARGET --monitor http://{address}`"
         );
