@@ -252,6 +252,16 @@ fn info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         max: r.u32_le("max players")?,
         ..Info::default()
     };
+    // Fields after the counts are optional: a truncated one is left out.
+    let at = r.at();
+    if tail(r, &mut info).is_err() {
+        r.notes().deviation(&SHORT_INFO, at);
+    }
+    Ok(info)
+}
+
+/// Reads the fields after the counts.
+fn tail<'a>(r: &mut Reader<'a, '_>, info: &mut Info<'a>) -> Result<(), Error> {
     let has_waves = info.class.decode().starts_with("KF");
     if has_waves && has_more(r) {
         info.waves = Some([r.u32_le("wave")?, r.u32_le("last wave")?]);
@@ -269,7 +279,7 @@ fn info<'a>(r: &mut Reader<'a, '_>) -> Result<Info<'a>, Error> {
         r.raw(2, "end")?;
     }
     r.trailing(&TRAILING_BYTES);
-    Ok(info)
+    Ok(())
 }
 
 /// Returns whether there is a further field. Servers of older games end after any field.
@@ -486,8 +496,21 @@ mod tests {
             \x0CxDeathMatch\0\x02\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\0\x022\0\0\0";
         let is_read = |end: &usize| Reply::read(&bytes[..*end], &mut Notes::default()).is_ok();
         let ends: Vec<usize> = (0..=bytes.len()).filter(is_read).collect();
-        let whole = bytes.len();
-        assert_eq!(ends, [whole - 13, whole - 9, whole - 5, whole - 2, whole]);
+        // A field that is cut is left out, with a deviation.
+        let counts = bytes.len() - 13;
+        assert_eq!(ends, Vec::from_iter(counts..=bytes.len()));
+        let killing_floor = b"\x80\0\0\0\0\0\0\0\0\0\x61\x1E\0\0\0\0\0\0\x05Test\0\x0ADM-Rankin\0\
+            \x0BKFGameType\0\x02\0\0\0\x10\0\0\0\x03\0\0";
+        for end in [killing_floor.len() - 3, killing_floor.len()] {
+            let mut notes = Notes::default();
+            let reply = Reply::read(&killing_floor[..end], &mut notes);
+            let Ok(Reply::Info(info)) = reply else {
+                panic!("{reply:?}")
+            };
+            assert_eq!((info.players, info.max, info.waves), (2, 16, None));
+            let met: Vec<&str> = notes.met().map(|deviation| deviation.name).collect();
+            assert_eq!(met, ["short-info"]);
+        }
     }
 
     #[test]
