@@ -16,6 +16,8 @@
 //! datagrams in the whole query, so that a server that only replies to the first stage cannot
 //! prolong it.
 //!
+//! For single queries over datagrams, the timeout [follows the latency](ExchangeDriver::follow_latency).
+//!
 //! A stream uses the same code: the exchange [cuts](Exchange::frame) the received bytes into
 //! messages, which count like datagrams. See [`ExchangeDriver::stream`].
 
@@ -24,13 +26,16 @@ use std::time::Duration;
 
 /// Stages of most exchanges. More take an allocation.
 const STAGES: usize = 16;
+/// Shortest timeout once the latency is known: time for a server that replies once per tick.
+const MIN_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Limits of one query to one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueryLimits {
-    /// Time to wait for one reply. The default of 1 s covers any path on Earth, and servers that
-    /// reply once per tick.
+    /// Longest time to wait for one reply. The default of 1 s covers any path on Earth, and servers
+    /// that reply once per tick. Once the latency is known, datagrams are repeated after twice the
+    /// latency, but at least 200 ms.
     pub timeout: Duration,
     /// Maximum number of consecutive repetitions of a request after timeouts, and of repetitions of
     /// each [stage](Exchange::stage) in the whole query. With the default of 3 and a loss of 20 %
@@ -124,11 +129,15 @@ pub struct ExchangeDriver {
     timeouts: u32,
     /// Repetitions because of unreadable replies.
     repeats_after_fault: u32,
-    /// Until the first useful reply: a shorter timeout, and the time at which the query ends.
-    hurry: Option<Box<(Duration, Duration)>>,
+    /// Until the first useful reply.
+    hurry: Option<Box<Hurry>>,
     /// Boxed because it is rare and a sweep keeps many drivers.
     fault: Option<Box<(Fault, Vec<u8>)>>,
     latency: Option<Duration>,
+    /// Whether the timeout follows the latency.
+    follows_latency: bool,
+    /// Whether a repeated request got the first useful reply.
+    has_lost: bool,
     /// Whether a datagram was sent since the last input from outside.
     has_sent: bool,
     /// Whether a timeout led to a new connection with another form of the request.
@@ -140,6 +149,14 @@ pub struct ExchangeDriver {
     stream: Option<Box<StreamBuffer>>,
     /// Whether the server has closed the last connection, and no other was opened.
     is_closed: bool,
+}
+
+/// Shorter limits until the first useful reply.
+struct Hurry {
+    /// When the request is repeated for the first time; `None` after that.
+    repeat_at: Option<Duration>,
+    /// When the query ends.
+    end: Duration,
 }
 
 /// Datagrams sent in each stage so far.
@@ -194,6 +211,8 @@ impl ExchangeDriver {
             hurry: None,
             fault: None,
             latency: None,
+            follows_latency: false,
+            has_lost: false,
             has_sent: false,
             has_tried_another_form: false,
             sent: 0,
@@ -202,6 +221,18 @@ impl ExchangeDriver {
             stream: None,
             is_closed: false,
         }
+    }
+
+    /// Lets the timeout follow the latency, for datagrams. Once a reply has shown it, the next requests
+    /// wait twice as long, but at least 200 ms, and each repetition after the first twice as long as the
+    /// one before. A server that has lost no request and then ignores two does
+    /// not have the requested part: an exchange that has a partial status then ends with it.
+    ///
+    /// Sweeps do without: they have time, and complete lists matter more on a lossy path.
+    #[must_use]
+    pub fn follow_latency(mut self) -> Self {
+        self.follows_latency = true;
+        self
     }
 
     /// Starts the exchange. This and the following methods append to `out` if they return an
@@ -279,26 +310,53 @@ impl ExchangeDriver {
         self.waiting_since = now;
     }
 
-    /// Limits each wait to `timeout` and the rest of the query to `length`, until the first useful
-    /// reply.
+    /// Until the first useful reply: repeats the request after `timeout` if retries are left, and
+    /// ends the query after `length`.
     pub fn hurry(&mut self, now: Duration, timeout: Duration, length: Duration) {
-        self.hurry = Some(Box::new((timeout, now.saturating_add(length))));
+        let can_repeat =
+            self.timeouts < self.limits.retries && !self.is_exhausted(self.exchange.stage());
+        self.hurry = Some(Box::new(Hurry {
+            repeat_at: can_repeat.then(|| now.saturating_add(timeout)),
+            end: now.saturating_add(length),
+        }));
+    }
+
+    /// Returns whether a useful reply has arrived.
+    pub(crate) fn has_useful_reply(&self) -> bool {
+        self.latency.is_some()
     }
 
     /// Returns when to call [`ExchangeDriver::tick`], unless something ends the query before.
     pub fn due(&self) -> Duration {
-        let timeout = match self.hurry.as_deref() {
-            Some((timeout, _)) => self.limits.timeout.min(*timeout),
-            None => self.limits.timeout,
+        let hurry = self.hurry.as_deref();
+        let due = match hurry.and_then(|hurry| hurry.repeat_at) {
+            Some(repeat_at) => repeat_at,
+            None => self.waiting_since + self.timeout(),
         };
-        (self.waiting_since + timeout).min(self.end())
+        due.min(self.end())
+    }
+
+    /// Returns how long to wait for a reply to the last request.
+    fn timeout(&self) -> Duration {
+        let limit = self.limits.timeout;
+        match self.latency.filter(|_| self.follows_latency) {
+            Some(latency) => {
+                // The latency of a repeated request may be that of the first one.
+                let further = self.timeouts.saturating_sub(1).min(8);
+                (latency * 2)
+                    .max(MIN_TIMEOUT)
+                    .saturating_mul(1 << further)
+                    .min(limit)
+            }
+            None => limit,
+        }
     }
 
     /// Returns the latest end of the query.
     fn end(&self) -> Duration {
         let deadline = self.started + self.limits.deadline;
         match self.hurry.as_deref() {
-            Some((_, end)) => deadline.min(*end),
+            Some(hurry) => deadline.min(hurry.end),
             None => deadline,
         }
     }
@@ -492,6 +550,12 @@ impl ExchangeDriver {
         if self.timeouts >= self.limits.retries || now >= self.end() {
             return self.give_up(now);
         }
+        if let Some(hurry) = self.hurry.as_deref_mut() {
+            hurry.repeat_at = None;
+        }
+        if let Some(output) = self.without_silent_part() {
+            return Action::End(Ok(output));
+        }
         self.timeouts += 1;
         let action = self.repeat(now, out);
         if matches!(action, Action::Reconnect) && !self.has_tried_another_form {
@@ -499,6 +563,16 @@ impl ExchangeDriver {
             self.grant_retry();
         }
         action
+    }
+
+    /// Returns the partial status, if the server has lost no request and then ignored two: the missing
+    /// part will not come.
+    fn without_silent_part(&mut self) -> Option<ExchangeOutput> {
+        let is_reliable = self.follows_latency && self.latency.is_some() && !self.has_lost;
+        if self.timeouts == 0 || !is_reliable || self.fault.is_some() {
+            return None;
+        }
+        self.take_partial()
     }
 
     /// Passes the start of a message on a stream to the exchange, if that is enough for it. Returns
@@ -527,6 +601,7 @@ impl ExchangeDriver {
         {
             self.latency = Some(sample);
         }
+        self.has_lost |= has_repeated;
         self.hurry = None;
         self.timeouts = 0;
         // A useful reply supersedes an earlier unreadable one.
@@ -594,14 +669,19 @@ impl ExchangeDriver {
         }
     }
 
+    /// Returns whether a stage has had all its datagrams.
+    fn is_exhausted(&self, stage: usize) -> bool {
+        u32::from(self.stage_sends.count(stage)) > self.limits.retries.min(254)
+    }
+
     /// Counts a datagram of the current stage. Returns `false` if the stage has had all its
     /// datagrams.
     fn record_send(&mut self, now: Duration) -> bool {
-        let sends = self.stage_sends.of(self.exchange.stage());
-        if u32::from(*sends) > self.limits.retries.min(254) {
+        let stage = self.exchange.stage();
+        if self.is_exhausted(stage) {
             return false;
         }
-        *sends += 1;
+        *self.stage_sends.of(stage) += 1;
         self.sent += 1;
         self.has_sent = true;
         self.mark_sent(now);
@@ -1188,6 +1268,45 @@ mod tests {
         }
     }
 
+    /// Replies in stage 0, then never again.
+    fn silent_list(lost: u32) -> (Duration, u32, bool) {
+        let script = Script::new((0..99).map(|_| Step::Send));
+        let driver = ExchangeDriver::new(Box::new(Halfway(script)), QueryLimits::default());
+        let mut driver = driver.follow_latency();
+        let mut out = Vec::new();
+        driver.start(ms(0), &mut out);
+        for _ in 0..lost {
+            driver.tick(driver.due(), &mut out);
+        }
+        let answered = driver.last_send() + ms(20);
+        driver.datagram(answered, b"", &mut out);
+        for _ in 0..9 {
+            let due = driver.due();
+            if let Action::End(end) = driver.tick(due, &mut out) {
+                return (due - answered, driver.sent(), end.is_ok());
+            }
+        }
+        panic!("endless")
+    }
+
+    #[test]
+    fn a_list_that_never_comes_costs_one_repetition() {
+        assert_eq!(silent_list(0), (ms(400), 3, true));
+        // On a path that loses datagrams, all retries are used, with growing timeouts.
+        assert_eq!(silent_list(2), (ms(200 + 200 + 400 + 800), 7, true));
+    }
+
+    #[test]
+    fn timeouts_follow_the_latency_up_to_the_limit() {
+        for (latency, timeout) in [(ms(0), ms(200)), (ms(150), ms(300)), (ms(700), ms(1_000))] {
+            let mut driver = endless(|| Step::Send).follow_latency();
+            driver.start(ms(0), &mut Vec::new());
+            assert_eq!(driver.due(), ms(1_000), "not known yet");
+            driver.datagram(latency, b"", &mut Vec::new());
+            assert_eq!(driver.due(), latency + timeout);
+        }
+    }
+
     /// Replies to a handshake, but never to the stat that follows.
     #[derive(Default)]
     struct EndlessHandshake {
@@ -1240,13 +1359,26 @@ mod tests {
         let mut out = Vec::new();
         let mut silent = endless(|| Step::Send);
         silent.start(ms(0), &mut out);
-        silent.hurry(ms(20), ms(250), ms(1_000));
-        for due in [250, 500, 750] {
+        silent.hurry(ms(20), ms(250), ms(1_100));
+        // One repetition inside the window, then the usual timeouts.
+        for due in [270, 1_120] {
             assert_eq!(silent.due(), ms(due));
-            assert!(matches!(silent.tick(ms(due), &mut out), Action::Send));
+            let action = silent.tick(ms(due), &mut out);
+            assert_eq!(is_end(&action), due == 1_120);
         }
-        assert_eq!(silent.due(), ms(1_000));
-        assert!(is_end(&silent.tick(ms(1_000), &mut out)));
+        let limits = QueryLimits {
+            retries: 0,
+            ..QueryLimits::default()
+        };
+        let endless_steps = Script::new((0..9).map(|_| Step::Send));
+        let mut single = ExchangeDriver::new(Box::new(endless_steps), limits);
+        single.start(ms(0), &mut out);
+        single.hurry(ms(20), ms(250), ms(500));
+        assert_eq!(
+            single.due(),
+            ms(520),
+            "without retries, it waits for the end"
+        );
 
         let mut slow = endless(|| Step::Send);
         slow.start(ms(0), &mut out);

@@ -226,7 +226,8 @@ fn query(
     let mut drive = ExchangeDriver::new(
         protocol.exchange(&Ask::default(), Cookie(random.next())),
         QueryLimits::default(),
-    );
+    )
+    .follow_latency();
     let mut flights: Vec<Delivery> = Vec::new();
     let mut count: u64 = 0;
     let mut send = |flights: &mut Vec<Delivery>, now: u64, to_server: bool, bytes: &[u8]| {
