@@ -377,6 +377,10 @@ pub(crate) struct QueryArgs {
     /// Longest time to wait for a reply, before a retry
     #[arg(long, help_heading = "Queries", default_value = "1s", value_parser = values::duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
+    /// Time for other protocols of the same game, once one has answered [default: three times the latency,
+    /// 100 ms to 1 s]
+    #[arg(long, help_heading = "Queries", value_parser = values::duration, value_name = "TIME")]
+    pub(crate) wait: Option<Duration>,
     /// Name server for host names [default: the system's]
     #[arg(long, help_heading = "Targets", value_parser = values::name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,

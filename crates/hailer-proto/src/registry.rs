@@ -125,10 +125,14 @@ pub enum Wave {
     First,
     /// If nothing has replied to the first wave.
     Later,
-    /// As `Later`, but only at ports of its games. At other ports, its request may reach a server
-    /// that blocks the sender or crashes: RakNet servers block senders of unknown packets below 80
-    /// (spec/minecraft-bedrock.md), JSPrismarine crashes on OneQuery, and old Nukkit blocks senders
-    /// of short queries.
+    /// As `Later` at ports of its games. At other ports, its request may reach a server that blocks
+    /// the sender or crashes, so it is sent only after 500 ms of silence: RakNet servers block
+    /// senders of unknown packets below 80, and JSPrismarine crashes on OneQuery. Both would have
+    /// replied to the Bedrock ping (spec/minecraft-bedrock.md).
+    Last,
+    /// As `Later`, but only at ports of its games: its request disturbs servers that stay silent
+    /// until then, or it is too rare elsewhere to be worth a datagram or connection to every silent
+    /// host (docs/decisions/0013).
     OwnPorts,
 }
 
@@ -143,7 +147,7 @@ pub static DETECTION: &[(&str, Wave)] = &[
     ("quake3", Wave::First),
     ("gamespy3", Wave::Later),
     ("ugp", Wave::Later),
-    ("onequery", Wave::OwnPorts),
+    ("onequery", Wave::Last),
     ("gamespy1", Wave::Later),
     ("samp", Wave::Later),
     ("ase", Wave::Later),

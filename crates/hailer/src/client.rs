@@ -10,9 +10,9 @@
 //! query, delivers only datagrams of the server's address, and reports closed ports (ICMP).
 //!
 //! A target without a protocol is queried in several protocols simultaneously, in waves: see
-//! [`Client::detect`]. Every exchange that has received a useful reply runs to its end. Once one protocol has answered, the
-//! others have `DETECTION_WINDOW` for their first useful reply, or four times the latency of that
-//! answer if this is longer, and repeat their requests within it. Answers are sorted by how
+//! [`Client::detect`]. Every exchange that has received a useful reply runs to its end. Once one
+//! protocol has answered, those that share a game with it have a short time for their first useful
+//! reply and repeat their request once within it; the others end immediately. Answers are sorted by how
 //! complete they are, not by their arrival, so that the result does not depend on timing.
 
 mod exchange;
@@ -20,7 +20,7 @@ mod socket;
 
 use crate::answer::Answer;
 use crate::catalog;
-use crate::detection::{self, Detection};
+use crate::detection::{self, Detection, StartedWave};
 use crate::discover::FoundServer;
 use crate::drive::QueryLimits;
 use crate::error::{Error, ProtocolFailure};
@@ -34,17 +34,16 @@ use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt}
 use hailer_proto::games::{Game, Quirk};
 use hailer_proto::{Ask, Depth, Info, Protocol, Tls, registry};
 use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 
 /// Delay before the next address of a name is tried as well (RFC 8305 recommends 250 ms).
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
-/// Time for the first useful reply in a protocol once another protocol has answered.
-const DETECTION_WINDOW: Duration = Duration::from_secs(1);
 /// Port of remote services.
 const HTTPS_PORT: u16 = 443;
 
@@ -65,6 +64,10 @@ pub struct ClientConfig {
     /// Whether connections over TCP begin with a PROXY protocol header that has the addresses of the
     /// connection, for servers behind a proxy that require one. Requests over HTTP have none.
     pub has_proxy_header: bool,
+    /// Time for the first reply in other protocols of the same game, once one protocol has answered.
+    /// Exchanges that have received a valid reply run to their end. `None`: three times the latency,
+    /// counted from the request, but at least 100 ms and at most 1 s after the answer.
+    pub wait: Option<Duration>,
     /// Name server to use instead of the system's.
     pub name_server: Option<SocketAddr>,
     /// Encryption of HTTP: for servers behind a proxy, or to verify certificates.
@@ -355,13 +358,13 @@ impl Client {
     /// the most common protocols, and returns every answer.
     ///
     /// A target without a protocol is probed in waves: first in at most six protocols, which
-    /// its port selects. Others follow only if nothing has replied within 250 ms. At most 12
-    /// datagrams are sent and two connections opened before the first answer. Datagrams that are
-    /// known to crash some servers, or to make them block the sender, are sent only to ports where
-    /// such servers are not expected.
+    /// its port selects. Others follow only if nothing has replied within 100 ms. Requests that are
+    /// known to crash some servers, or to make them block the sender, follow after 500 ms of silence:
+    /// these servers would have replied to the ping of Minecraft Bedrock. At most 12 datagrams are
+    /// sent and two connections opened before the first answer.
     ///
-    /// With several protocols this takes up to a second longer than the first answer, if others are
-    /// silent.
+    /// Once a protocol has answered, only those that share a game with it are waited for, as
+    /// [`ClientConfig::wait`] says. The others end immediately, unless they have received a valid reply.
     ///
     /// # Errors
     /// As of [`Client::query`]. If no protocol got an answer, [`Error::NoProtocol`] has the
@@ -378,8 +381,7 @@ impl Client {
     /// and returns every answer. Prefer [`Client::detect`] for unknown servers: some
     /// protocols disturb servers of other games.
     ///
-    /// With several protocols this takes up to a second longer than the first answer, if others are
-    /// silent.
+    /// After the first answer, all others are waited for as [`ClientConfig::wait`] says.
     ///
     /// # Errors
     /// As of [`Client::detect`].
@@ -394,8 +396,8 @@ impl Client {
         }
         let mut protocols = catalog::protocols();
         protocols.retain(|protocol| protocol.service().is_none());
-        let waves = [protocols];
-        let detection = Detection::unlimited();
+        let waves = vec![StartedWave::only(protocols)];
+        let detection = Detection::unlimited(self.config.wait);
         self.in_protocols(&target, waves, &detection, &self.config.ask)
             .await
     }
@@ -504,8 +506,8 @@ impl Client {
     async fn in_waves(&self, target: &Target, ask: &Ask) -> Result<Answers, Error> {
         let mut answers = match (target.game, target.protocol) {
             (Some(game), _) if game.protocols.len() > 1 => {
-                let waves = [catalog::protocols_of(game)];
-                let detection = Detection::unlimited();
+                let waves = vec![StartedWave::only(catalog::protocols_of(game))];
+                let detection = Detection::unlimited(self.config.wait);
                 self.in_protocols(target, waves, &detection, ask).await?
             }
             (_, Some(protocol)) => {
@@ -513,21 +515,21 @@ impl Client {
                 Answers::new(vec![answer], target.game)
             }
             (_, None) => {
-                let waves = detection::waves(target.port);
-                self.in_protocols(target, waves, &Detection::limited(), ask)
-                    .await?
+                let waves = detection::schedule(target.port);
+                let detection = Detection::limited(self.config.wait);
+                self.in_protocols(target, waves, &detection, ask).await?
             }
         };
         answers.add_notes(target, ask);
         Ok(answers)
     }
 
-    /// Queries a target in several protocols, in waves. The next wave starts when all exchanges
-    /// have failed, or if nothing has replied within [`detection::WAVE_DELAY`].
+    /// Queries a target in several protocols, in waves. The next wave starts at its time if nothing
+    /// has replied, or when all exchanges have failed. The last one needs servers that are silent.
     async fn in_protocols(
         &self,
         target: &Target,
-        waves: impl IntoIterator<Item = Vec<&'static dyn Protocol>>,
+        waves: Vec<StartedWave>,
         detection: &Detection,
         ask: &Ask,
     ) -> Result<Answers, Error> {
@@ -537,37 +539,41 @@ impl Client {
                 .await;
             (protocol.info(), result)
         };
+        let started = Instant::now();
         let mut exchanges = FuturesUnordered::new();
         let mut answers = Vec::new();
         let mut failures = Vec::new();
-        let mut waves = waves.into_iter().peekable();
-        while let Some(wave) = waves.next() {
-            exchanges.extend(wave.into_iter().map(query));
-            let mut next_wave = pin!(sleep(detection::WAVE_DELAY));
-            loop {
-                let can_continue = waves.peek().is_some() && !detection.has_reply();
-                let (protocol, result) = tokio::select! {
-                    biased;
-                    // First: an exchange with a server that always has more to read must not delay it.
-                    () = &mut next_wave, if can_continue => break,
-                    next = exchanges.next() => match next {
-                        Some(result) => result,
-                        None => break,
-                    },
-                };
-                match result {
-                    Ok(answer) => {
-                        if answers.is_empty() {
-                            detection.record_reply();
-                            detection.answered(DETECTION_WINDOW.max(answer.latency * 4));
-                        }
-                        answers.push(answer);
+        let mut waves = VecDeque::from(waves);
+        loop {
+            let next_at = waves.front().map(|wave| started + wave.at);
+            let can_continue = next_at.is_some() && !detection.has_reply();
+            let next_wave = sleep_until(next_at.unwrap_or(started));
+            let result = tokio::select! {
+                biased;
+                // First: an exchange with a server that always has more to read must not delay it.
+                () = next_wave, if can_continue => None,
+                result = exchanges.next() => match result {
+                    Some(result) => Some(result),
+                    None if waves.front().is_none_or(|wave| wave.is_last) => break,
+                    None if answers.is_empty() => None,
+                    None => break,
+                },
+            };
+            let Some((protocol, result)) = result else {
+                if let Some(wave) = waves.pop_front() {
+                    if wave.is_last {
+                        detection.start_last_wave();
                     }
-                    Err(error) => failures.push(ProtocolFailure { protocol, error }),
+                    exchanges.extend(wave.protocols.into_iter().map(query));
                 }
-            }
-            if !answers.is_empty() {
-                break;
+                continue;
+            };
+            match result {
+                Ok(answer) => {
+                    detection.answered(protocol, answer.latency);
+                    answers.push(answer);
+                }
+                Err(error) => failures.push(ProtocolFailure { protocol, error }),
             }
         }
         if answers.is_empty() {

@@ -2,7 +2,7 @@
 
 use hailer::proto::games::{Game, QueryPort, Quirk};
 use hailer::{Client, ClientConfig, FieldSource, QueryLimits, Target, catalog};
-use hailer_testkit::servers::{ANY, Server, Stream, protocol, status};
+use hailer_testkit::servers::{ANY, Server, Stream, apart, protocol, status};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -234,14 +234,14 @@ async fn the_answering_port_is_noted() {
 
 #[tokio::test]
 async fn the_second_wave_finds_less_common_protocols() {
-    let server = server("ugp");
+    let server = Server::at(apart(), &[protocol("ugp")], &status("Harbour", &[]));
     let started = Instant::now();
     let answer = client()
         .query(server.address.to_string().as_str())
         .await
         .unwrap();
     assert_eq!(answer.transcript.protocol.id, "ugp");
-    assert!(started.elapsed() >= Duration::from_millis(200));
+    assert!(started.elapsed() >= Duration::from_millis(100));
 }
 
 #[tokio::test]
@@ -299,10 +299,10 @@ async fn new_connections_count_before_the_first_answer() {
 
 #[tokio::test]
 async fn on_request_every_protocol_is_tried() {
-    let server = server("onequery");
+    let server = server("teeworlds");
     let target = server.address.to_string();
     let error = client().query(target.as_str()).await.unwrap_err();
     assert_eq!(error.kind(), "silence");
     let answers = client().query_all(target.as_str()).await.unwrap();
-    assert_eq!(answers.best().transcript.protocol.id, "onequery");
+    assert_eq!(answers.best().transcript.protocol.id, "teeworlds");
 }

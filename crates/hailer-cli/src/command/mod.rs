@@ -145,6 +145,7 @@ impl QueryArgs {
                 .deadline
                 .max(self.timeout.saturating_mul(retries + 1)),
         );
+        config.wait = self.wait;
         config.name_server = self.name_server;
         config.tls = self.tls;
         config

@@ -3,7 +3,7 @@
 
 use super::Client;
 use super::socket::{self, DetectionWindow, Socket};
-use crate::detection::Detection;
+use crate::detection::{self, Detection, Window};
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::http::{self, Destination};
 use crate::transcript::{Datagram, Transcript};
@@ -13,9 +13,6 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
-
-/// Shortest timeout of one request once another protocol has answered.
-const MIN_DETECTION_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// An exchange and its socket.
 pub(super) struct ExchangeRun<'a> {
@@ -52,15 +49,21 @@ impl Client {
         let started = Instant::now();
         let address = transcript.address;
         let mut limits = self.config.limits;
-        let mut window = detection.map(Detection::window);
-        let socket = match protocol.info().transport {
+        let info = protocol.info();
+        if detection.is_some_and(|detection| detection.is_over(info)) {
+            let after = Duration::ZERO;
+            return Ok(Err(ExchangeError::Silence { after }));
+        }
+        let window = detection.map(Detection::window);
+        let socket = match info.transport {
             Transport::Datagram => Socket::Datagram(socket::connected(address).await?),
             Transport::Http => Socket::Http(None),
             Transport::Stream => {
                 let due = connect_due(&limits, started, started);
                 let is_allowed = detection.is_none_or(Detection::may_connect);
                 let stream = if is_allowed {
-                    socket::connect(address, self.config.has_proxy_header, due, &mut window).await
+                    let has_header = self.config.has_proxy_header;
+                    socket::connect(address, has_header, due, info, &window).await
                 } else {
                     None
                 };
@@ -82,10 +85,14 @@ impl Client {
             ..ask.clone()
         };
         let cookie = Cookie(getrandom::u64()?);
+        let mut driver = ExchangeDriver::new(protocol.exchange(&ask, cookie), limits);
+        if info.transport == Transport::Datagram {
+            driver = driver.follow_latency();
+        }
         let mut run = ExchangeRun {
             client: self,
             protocol,
-            driver: ExchangeDriver::new(protocol.exchange(&ask, cookie), limits),
+            driver,
             ask,
             detection,
             window,
@@ -121,6 +128,10 @@ impl ExchangeRun<'_> {
         let mut reply = Vec::new();
         let now = self.started.elapsed();
         let mut action = self.driver.start(now, &mut self.request);
+        if self.detection.is_some_and(Detection::is_last_wave) {
+            self.driver
+                .hurry(now, detection::LAST_WAVE_TIMEOUT, Duration::MAX);
+        }
         // Moving one timer costs less than creating one for each wait.
         let mut due = pin!(sleep_until(self.started + self.driver.due()));
         loop {
@@ -141,7 +152,7 @@ impl ExchangeRun<'_> {
                     tokio::select! {
                         biased;
                         () = &mut due => self.time_out(&mut reply)?,
-                        length = socket::opened(&mut self.window) => self.hurry(length),
+                        window = socket::opened(&mut self.window) => self.hurry(&window),
                         received = socket::receive_first(&mut self.socket, &mut self.open, &mut reply) => {
                             self.take(received, &reply)?
                         }
@@ -186,7 +197,9 @@ impl ExchangeRun<'_> {
         let now = self.started.elapsed();
         let is_stream = self.transport() == Transport::Stream;
         let is_new = !is_stream && self.driver.received() == 0;
-        let is_allowed = !is_new || self.detection.is_none_or(Detection::may_send);
+        let is_repeated = self.driver.sent() > 1;
+        let may_send = |it: &Detection| (!is_repeated || it.may_repeat()) && it.may_send();
+        let is_allowed = !is_new || self.detection.is_none_or(may_send);
         self.driver.mark_sent(now);
         if self.accepts_other_ports() && self.open.is_none() {
             self.open = Some(Socket::open(self.transcript.address).await?);
@@ -221,7 +234,8 @@ impl ExchangeRun<'_> {
         let due = connect_due(&config.limits, self.started, Instant::now());
         let address = self.transcript.address;
         let has_header = config.has_proxy_header;
-        match socket::connect(address, has_header, due, &mut self.window).await {
+        let info = self.protocol.info();
+        match socket::connect(address, has_header, due, info, &self.window).await {
             Some(Ok(stream)) => {
                 self.socket = Socket::Stream(stream);
                 self.send(false).await
@@ -263,11 +277,17 @@ impl ExchangeRun<'_> {
         }
         self.store_bytes(Direction::Reply, now, reply);
         let request = &mut self.request;
-        match self.protocol.info().transport {
+        let action = match self.protocol.info().transport {
             Transport::Datagram => self.driver.datagram(now, reply, request),
             Transport::Stream => self.driver.stream(now, reply, request),
             Transport::Http => self.driver.response(now, reply, request),
+        };
+        if let Some(detection) = self.detection
+            && self.driver.has_useful_reply()
+        {
+            detection.record_valid_reply();
         }
+        action
     }
 
     /// Continues after an error of the socket, which may be the proper end of a stream.
@@ -291,11 +311,19 @@ impl ExchangeRun<'_> {
         Ok(Action::End(Ok(partial)))
     }
 
-    /// Adapts the timeout after another protocol has answered. `length` is the time that is left.
-    fn hurry(&mut self, length: Duration) -> Action {
-        let tries = self.client.config.limits.retries.saturating_add(1);
-        let timeout = (length / tries).max(MIN_DETECTION_TIMEOUT);
-        self.driver.hurry(self.started.elapsed(), timeout, length);
+    /// Ends after another protocol has answered, or limits the time until the first useful reply and
+    /// repeats the request once within it.
+    fn hurry(&mut self, window: &Window) -> Action {
+        if self.driver.has_useful_reply() {
+            return Action::Wait;
+        }
+        let now = self.started.elapsed();
+        if !window.waits_for(self.protocol.info()) {
+            return self.driver.give_up(now);
+        }
+        let length = window.end().saturating_duration_since(self.started + now);
+        // A third leaves time for the reply, since the window is at least twice the latency.
+        self.driver.hurry(now, length / 3, length);
         Action::Wait
     }
 

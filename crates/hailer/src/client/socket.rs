@@ -1,11 +1,12 @@
 //! The connection of one exchange: a datagram socket, a stream, or requests over HTTP.
 
+use crate::detection::Window;
 use futures_util::future::BoxFuture;
+use hailer_proto::Info;
 use std::future::pending;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
 use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::watch;
@@ -22,25 +23,20 @@ const PROXIED: u8 = 0x21;
 /// TCP over IPv4 and over IPv6.
 const TCP_FAMILIES: [u8; 2] = [0x11, 0x21];
 
-/// Notifies the exchanges of a detection that another protocol has answered, with their time limit
-/// for the first reply.
-pub(super) type DetectionWindow = watch::Receiver<Option<Duration>>;
+/// Notifies the exchanges of a detection that another protocol has answered.
+pub(super) type DetectionWindow = watch::Receiver<Option<Window>>;
 
-/// Waits until the detection window opens, and returns its length once. Without a window, waits
+/// Waits until the detection window opens or changes, and returns it. Without a window, waits
 /// forever.
-pub(super) async fn opened(window: &mut Option<DetectionWindow>) -> Duration {
-    let length = match window {
-        Some(window) => match window.wait_for(Option::is_some).await {
-            Ok(length) => *length,
-            Err(_) => None,
-        },
-        None => None,
-    };
-    *window = None;
-    match length {
-        Some(length) => length,
-        None => pending().await,
+pub(super) async fn opened(window: &mut Option<DetectionWindow>) -> Window {
+    while let Some(receiver) = window {
+        if receiver.changed().await.is_err() {
+            *window = None;
+        } else if let Some(window) = &*receiver.borrow_and_update() {
+            return window.clone();
+        }
     }
+    pending().await
 }
 
 /// Returns a PROXY protocol header with the addresses of a connection
@@ -79,12 +75,13 @@ async fn connect_now(address: SocketAddr, has_proxy_header: bool) -> io::Result<
 }
 
 /// Connects a stream before `deadline` and before the detection window ends. Returns `None` if this
-/// takes too long. The window then starts again for the reply.
+/// takes too long, or if the protocol is not waited for.
 pub(super) async fn connect(
     address: SocketAddr,
     has_proxy_header: bool,
     deadline: Instant,
-    window: &mut Option<DetectionWindow>,
+    protocol: &Info,
+    window: &Option<DetectionWindow>,
 ) -> Option<io::Result<TcpStream>> {
     let mut window = window.clone();
     let mut stream = pin!(connect_now(address, has_proxy_header));
@@ -94,9 +91,11 @@ pub(super) async fn connect(
             biased;
             stream = &mut stream => return Some(stream),
             () = &mut due => return None,
-            length = opened(&mut window) => {
-                let end = due.deadline().min(Instant::now() + length);
-                due.as_mut().reset(end);
+            window = opened(&mut window) => {
+                if !window.waits_for(protocol) {
+                    return None;
+                }
+                due.as_mut().reset(deadline.min(window.end()));
             }
         }
     }
