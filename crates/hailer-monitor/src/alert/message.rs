@@ -356,9 +356,14 @@ fn title_and_text(
                 more += 1;
                 continue;
             }
-            let departed = departure(item).map(|texts| Template::built_in(texts.line));
+            let has_template = notification.message.resolved_text.is_some();
+            let special = match departure(item) {
+                None if item.is_late && !has_template => Some(late_texts(notification.condition)),
+                texts => texts,
+            };
+            let special = special.map(|texts| Template::built_in(texts.line));
             let mut line = fill(
-                departed.as_ref().unwrap_or(&line_template),
+                special.as_ref().unwrap_or(&line_template),
                 notification,
                 std::slice::from_ref(item),
                 &zone,
@@ -453,6 +458,15 @@ fn templates(notification: &Notification) -> (Template, Template, &'static str) 
                 _ => "Alerts of {server} ended",
             })
         }
+        _ if message.resolved_title.is_none()
+            && notification.items.iter().all(|item| item.is_late) =>
+        {
+            let texts = late_texts(notification.condition);
+            Template::built_in(match notification.count() {
+                1 => texts.title,
+                _ => texts.title_of_several,
+            })
+        }
         (Some(title), _) => title.clone(),
         (None, Some(title)) => {
             prefix = "Resolved: ";
@@ -485,6 +499,21 @@ fn departure(item: &AffectedServer) -> Option<DefaultTexts> {
         ),
         _ => return None,
     })
+}
+
+/// Returns the texts about an incident that ended before the message about its begin was delivered.
+fn late_texts(condition: ConditionKind) -> DefaultTexts {
+    match condition {
+        ConditionKind::Down => DefaultTexts::new(
+            "{server} was down",
+            "{server} was down from {since} to {until}",
+        )
+        .of_several("{server} were down"),
+        _ => DefaultTexts::new(
+            "{server}: alert \"{rule}\" is over",
+            "{server}: alert \"{rule}\" from {since} to {until}",
+        ),
+    }
 }
 
 /// Default templates of a condition.
@@ -1081,6 +1110,20 @@ mod tests {
             ("a is fixed", "3", "white_check_mark")
         );
         assert_eq!(of("Click"), "https://status.example/server/a");
+    }
+
+    #[test]
+    fn a_late_begin_is_part_of_the_end() {
+        let mut ended = notification(NotificationKind::Resolved, vec![item("lobby")]);
+        ended.items[0].is_late = true;
+        ended.items[0].until = Some(ended.items[0].since + 600_000);
+        assert_eq!(
+            title_and_text(Form::Json, &[ended], None),
+            (
+                "lobby was down".to_owned(),
+                "lobby was down from 2026-06-01 14:00 +02 to 2026-06-01 14:10 +02".to_owned()
+            )
+        );
     }
 
     #[test]

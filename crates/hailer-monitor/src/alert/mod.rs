@@ -11,6 +11,10 @@
 //! between sending and storing sends the message again, with the same `Idempotency-Key`, so that
 //! receivers can drop duplicates.
 //!
+//! After an outage of a receiver, its waiting messages are sent as soon as one was delivered. If the
+//! end of an incident comes while the message about its begin waits, both become one: "was down from …
+//! to …".
+//!
 //! Messages of quiet hours are stored as usual and sent together when the quiet hours end.
 //!
 //! | resource | limit |
@@ -22,7 +26,7 @@
 //! | repeats | at least 1 min apart |
 //! | waiting messages | 1,000 for each receiver, each for at most 24 h; the oldest are discarded |
 //! | messages being sent | one for each receiver, on its own thread |
-//! | retries | after 1 s, doubling up to 15 min |
+//! | retries | after 1 s, doubling up to 30 s; later if the receiver asks for it (`Retry-After`) |
 //! | log of sent messages | 30 days |
 //!
 //! With `when = "monitor-silent"` the monitor reports that it takes no samples. A process that is
@@ -74,7 +78,7 @@ const MAX_MESSAGE_AGE: Millis = 24 * 3_600_000;
 /// Delay before the first retry, in milliseconds. It doubles with each retry.
 const MIN_BACKOFF: Millis = 1_000;
 /// Longest delay between retries, in milliseconds.
-const MAX_BACKOFF: Millis = 15 * 60_000;
+const MAX_BACKOFF: Millis = 30_000;
 /// Number of messages to one receiver that may be sent without delay.
 const SEND_BURST: NonZeroU32 = NonZeroU32::new(5).unwrap();
 /// How often rules are evaluated.
@@ -485,25 +489,31 @@ async fn deliver(receiver: OpenReceiver, page: Option<String>, queue: Arc<Messag
         let delivery = delivery
             .await
             .unwrap_or_else(|| Delivery::Retry(NO_THREAD.into(), None));
-        match delivery {
-            Delivery::Delivered => queue.finish(&messages, MessageState::Done, "").await,
-            Delivery::Rejected(why) => queue.finish(&messages, MessageState::GivenUp, &why).await,
-            Delivery::Retry(why, after) => {
-                let now = now();
-                let first = messages.first().map_or(now, |message| message.made);
-                let attempts = messages
-                    .iter()
-                    .map(|message| message.attempts)
-                    .max()
-                    .unwrap_or(0);
-                // Never retry sooner than our own backoff, even for `Retry-After: 0`.
-                let delay = backoff(attempts, random()).max(after.map_or(0, millis));
-                if now + delay - first > MAX_MESSAGE_AGE {
-                    let why = format!("discarded after 24 h; last error: {why}");
-                    queue.finish(&messages, MessageState::GivenUp, &why).await;
-                } else {
-                    queue.retry(&messages, now + delay, &why).await;
-                }
+        record_delivery(&queue, &messages, delivery, now(), random()).await;
+    }
+}
+
+/// Records the result of an attempt, and when it is repeated.
+async fn record_delivery(
+    queue: &MessageQueue,
+    messages: &[QueuedMessage],
+    delivery: Delivery,
+    now: Millis,
+    random: u32,
+) {
+    match delivery {
+        Delivery::Delivered => queue.finish(messages, MessageState::Done, "").await,
+        Delivery::Rejected(why) => queue.finish(messages, MessageState::GivenUp, &why).await,
+        Delivery::Retry(why, after) => {
+            let first = messages.first().map_or(now, |message| message.made);
+            let attempts = messages.iter().map(|message| message.attempts).max();
+            // Never retry sooner than our own backoff, even for `Retry-After: 0`.
+            let delay = backoff(attempts.unwrap_or(0), random).max(after.map_or(0, millis));
+            if now + delay - first > MAX_MESSAGE_AGE {
+                let why = format!("discarded after 24 h; last error: {why}");
+                queue.finish(messages, MessageState::GivenUp, &why).await;
+            } else {
+                queue.retry(messages, now + delay, &why).await;
             }
         }
     }
@@ -567,6 +577,7 @@ fn random() -> u32 {
 mod tests {
     use super::*;
     use governor::clock::FakeRelativeClock;
+    use proptest::prelude::*;
 
     #[test]
     fn backoff_doubles_up_to_the_maximum() {
@@ -594,6 +605,172 @@ mod tests {
         clock.advance(Duration::from_secs(60));
         assert!((0..5).all(|_| limiter.check().is_ok()));
         assert!(limiter.check().is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 6, max_shrink_iters: 20, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// For a week, a receiver below its limit gets every message without delay, and one above it gets the
+        /// limit.
+        #[test]
+        fn a_week_of_messages_keeps_the_limit(
+            per_minute in 1..60_u32,
+            share in 10..400_u64,
+            suspended_hours in 0..48_u64,
+        ) {
+            let minutes = 7 * 24 * 60;
+            let clock = FakeRelativeClock::default();
+            let limiter = RateLimiter::direct_with_clock(send_quota(per_minute), clock.clone());
+            // One message in each `gap`: `share` percent of the limit. They wait for their turn.
+            let gap = Duration::from_millis(60_000 * 100 / share / u64::from(per_minute));
+            let (mut ran, mut sent, mut waiting) = (Duration::ZERO, 0_u64, 0_u64);
+            let mut suspend = Some(Duration::from_secs(suspended_hours * 3_600));
+            while ran < Duration::from_secs(minutes * 60) {
+                waiting += 1;
+                while waiting > 0 && limiter.check().is_ok() {
+                    waiting -= 1;
+                    sent += 1;
+                }
+                if share <= 100 {
+                    prop_assert_eq!(waiting, 0, "below the limit");
+                }
+                clock.advance(gap);
+                ran += gap;
+                if ran.as_secs() > minutes * 30 {
+                    clock.advance(suspend.take().unwrap_or_default());
+                }
+            }
+            if share > 101 {
+                let limit = minutes * u64::from(per_minute);
+                let most = limit + 2 * u64::from(SEND_BURST.get());
+                prop_assert!((limit * 99 / 100..=most).contains(&sent), "{sent} of {limit}");
+            }
+        }
+    }
+
+    /// Time since the start of the week, which the clock may differ from.
+    const SECOND: Millis = 1_000;
+    const MINUTE: Millis = 60 * SECOND;
+    const START: Millis = 1_780_315_200_000;
+
+    /// Begin or end of the incident number `id`, which began at `since`.
+    fn news(id: i64, since: Millis, until: Option<Millis>, now: Millis) -> TickOutput {
+        let mut notification = Notification::test("ops", now);
+        notification.id = format!("{id} {until:?}");
+        notification.rule = "down".into();
+        notification.condition = ConditionKind::Down;
+        notification.kind = match until {
+            Some(_) => NotificationKind::Resolved,
+            None => NotificationKind::Firing,
+        };
+        notification.items[0].id = Some(ServerId(id));
+        notification.items[0].since = since;
+        notification.items[0].until = until;
+        TickOutput {
+            notifications: vec![notification],
+            ..TickOutput::default()
+        }
+    }
+
+    /// A queue and its receiver, for a week in simulated time.
+    async fn week_of_deliveries(
+        outages: &[(i64, i64)],
+        jumps: &[(i64, i64)],
+    ) -> Result<(), TestCaseError> {
+        let history = History::open("sqlite::memory:").await.unwrap();
+        let queue = MessageQueue::load(&history, ["ops".to_owned()].into_iter());
+        let (queue, _) = queue.await.unwrap();
+        let (mut outages, mut jumps) = (outages.iter().cycle(), jumps.iter());
+        let (mut time, mut clock) = (0, START);
+        let (mut is_away, mut change) = (false, 60 * MINUTE);
+        let mut jump = jumps.next();
+        // Begins and ends of incidents, and what the receiver has got of each.
+        let mut got: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
+        let mut ids = 0..;
+        let mut open: Option<(i64, Millis)> = None;
+        let (mut next_news, mut last_attempt, mut back_at) = (10 * MINUTE, None, 0);
+        while time < 7 * 24 * 60 * MINUTE {
+            if time >= change {
+                is_away = !is_away;
+                let (away, here) = outages.next().unwrap();
+                change = time + if is_away { *away } else { *here } * MINUTE;
+                back_at = time;
+                last_attempt = None;
+            }
+            if let Some((at, size)) = jump
+                && time >= at * MINUTE
+            {
+                // A suspend is longer time; a clock that is set back is not.
+                clock += size * MINUTE;
+                time += (size * MINUTE).max(0);
+                (jump, last_attempt, back_at) = (jumps.next(), None, back_at.max(time));
+            }
+            if time >= next_news {
+                next_news = time + 7 * MINUTE;
+                let output = match open.take() {
+                    Some((id, since)) => news(id, since, Some(clock), clock),
+                    None => {
+                        let id = ids.next().unwrap();
+                        open = Some((id, clock));
+                        news(id, clock, None, clock)
+                    }
+                };
+                queue.push(output).await;
+            }
+            while let NextStep::Send(messages) = queue.next("ops", clock) {
+                let delivery = if is_away {
+                    Delivery::Retry("away".into(), None)
+                } else {
+                    Delivery::Delivered
+                };
+                for item in messages.iter().flat_map(|sent| &sent.notification.items) {
+                    if !is_away {
+                        let what = match (item.until, item.is_late) {
+                            (None, _) => "begin",
+                            (Some(_), false) => "end",
+                            (Some(_), true) => "both",
+                        };
+                        got.entry(item.id.unwrap().0).or_default().push(what);
+                    }
+                }
+                if is_away {
+                    last_attempt = Some(time);
+                }
+                record_delivery(&queue, &messages, delivery, clock, 0).await;
+            }
+            let waiting = queue.health().waiting["ops"].0;
+            if is_away && waiting > 0 {
+                let since = time - last_attempt.unwrap_or(back_at.max(next_news - 7 * MINUTE));
+                prop_assert!(since <= 31 * SECOND, "no attempt for {since} ms");
+            }
+            if !is_away && time - back_at > 31 * SECOND {
+                prop_assert_eq!(waiting, 0, "all are sent at once");
+            }
+            time += SECOND;
+            clock += SECOND;
+        }
+        let last = got.len() as i64 - 1;
+        for (id, got) in got {
+            let is_whole = got == ["begin", "end"] || got == ["both"] || id >= last;
+            prop_assert!(is_whole, "{id}: {got:?}");
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 10, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// The receiver fails from time to time, the machine is suspended, and its clock is set back.
+        #[test]
+        fn a_week_of_deliveries_loses_and_delays_nothing(
+            outages in prop::collection::vec((1..300_i64, 1..600_i64), 1..20),
+            jumps in prop::collection::vec((0..10_000_i64, -1_000..1_000_i64), 0..5),
+        ) {
+            let mut jumps = jumps;
+            jumps.sort_unstable();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(week_of_deliveries(&outages, &jumps))?;
+        }
     }
 
     #[test]

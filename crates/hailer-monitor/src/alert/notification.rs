@@ -139,6 +139,8 @@ pub struct AffectedServer {
     pub since: Millis,
     /// When the condition ended, in Unix milliseconds; `None` while it is true.
     pub until: Option<Millis>,
+    /// Whether the message about the begin waited until the end, so that this one is about both.
+    pub is_late: bool,
     /// Times of the last changes between up and down, the oldest first; empty unless the message is
     /// about flapping.
     pub changes: Vec<Millis>,

@@ -1,16 +1,16 @@
 //! Messages waiting for delivery, stored in the database of the history: neither a kill nor an
 //! unreachable receiver loses messages.
 //!
-//! A message is *waiting*, then *done* or *given up*. Waiting messages are in memory too. If the
+//! A message is *waiting*, then *done*, *given up* or *merged* into a later one. Waiting messages are in memory too. If the
 //! database does not accept a change, it stays in memory until the database does: a full disk delays
 //! no alert, and only a kill while the disk is full loses messages.
 //!
 //! Bounds: 1,000 waiting messages for each receiver, then the oldest is given up; 500 characters of
 //! an error; 30 days of finished messages.
 
-use super::AlertHealth;
 use super::engine::{IncidentKey, OpenIncident, TickOutput};
-use super::notification::{Notification, hex};
+use super::notification::{AffectedServer, Notification, NotificationKind, hex};
+use super::{AlertHealth, MAX_BACKOFF};
 use crate::history::{History, HistoryError, Insert, Values, run};
 use crate::sample::Millis;
 use crate::server::ServerId;
@@ -70,6 +70,8 @@ pub enum MessageState {
     Done,
     /// Discarded without delivery.
     GivenUp,
+    /// Not sent, because a later message contains it.
+    Merged,
 }
 
 /// Next action for a receiver.
@@ -105,12 +107,16 @@ struct QueueState {
     failed: u64,
     given_up: u64,
     last_given_up: Option<String>,
+    /// Time of the last call of `next`.
+    last_time: Option<Millis>,
 }
 
 /// Messages waiting for one receiver.
 #[derive(Debug, Default)]
 struct ReceiverQueue {
     messages: VecDeque<QueuedMessage>,
+    /// Ids of the messages that are being sent.
+    sending: Vec<String>,
     news: Arc<Notify>,
 }
 
@@ -124,11 +130,115 @@ struct PendingWrites {
 }
 
 impl QueueState {
+    /// Keeps the delays of waiting messages if the clock was set back. Those of quiet hours wait for a
+    /// time of the day.
+    fn follow_clock(&mut self, now: Millis) {
+        let last = self.last_time.replace(now);
+        let step = last.map_or(0, |last| last - now);
+        for message in self.queues.values_mut().flat_map(|line| &mut line.messages) {
+            if message.is_held && message.attempts == 0 {
+                continue;
+            }
+            if step > 0 {
+                message.due -= step;
+            } else if last.is_none() {
+                // It may have been set back while no monitor was running.
+                message.due = message.due.min(now + MAX_BACKOFF);
+            }
+        }
+    }
+
     fn give_up(&mut self, mut message: QueuedMessage) {
         self.given_up += 1;
         self.last_given_up = Some(format!("{}: {}", message.receiver, message.error));
         message.state = MessageState::GivenUp;
         self.pending.record(message);
+    }
+}
+
+impl ReceiverQueue {
+    /// Returns the next action.
+    fn next(&self, now: Millis) -> NextStep {
+        let first = self.messages.iter().find(|message| !message.is_held);
+        let night = self
+            .messages
+            .iter()
+            .filter(|message| message.is_held)
+            .min_by_key(|held| (held.due, held.number));
+        // Messages are sent in order, but held messages do not block others.
+        let night = night.filter(|night| match first {
+            Some(first) => night.due <= now && (night.number < first.number || first.due > now),
+            None => true,
+        });
+        match (night, first) {
+            (Some(night), _) if night.due <= now => {
+                let all = self
+                    .messages
+                    .iter()
+                    .filter(|message| message.is_held && message.due == night.due);
+                NextStep::Send(all.cloned().collect())
+            }
+            (Some(night), _) => NextStep::Wait(night.due),
+            (None, Some(first)) if first.due <= now => NextStep::Send(vec![first.clone()]),
+            (None, Some(first)) => {
+                let held = self
+                    .messages
+                    .iter()
+                    .filter(|message| message.is_held)
+                    .map(|held| held.due)
+                    .min();
+                NextStep::Wait(first.due.min(held.unwrap_or(Millis::MAX)))
+            }
+            (None, None) => NextStep::Nothing,
+        }
+    }
+
+    /// Takes out of waiting messages what a new one contains: begin and reminders of an incident that
+    /// has ended, and earlier reminders. Returns the messages that changed.
+    fn merge_into(&mut self, new: &mut QueuedMessage) -> Vec<QueuedMessage> {
+        let is_end = new.notification.kind == NotificationKind::Resolved;
+        let is_reminder = new.notification.kind == NotificationKind::Repeated;
+        let mut changed = Vec::new();
+        if new.is_held || !(is_end || is_reminder) {
+            return changed;
+        }
+        for old in &mut self.messages {
+            let is_begin = old.notification.kind == NotificationKind::Firing;
+            let is_contained = old.notification.rule == new.notification.rule
+                && old.notification.condition == new.notification.condition
+                && (is_begin && is_end || old.notification.kind == NotificationKind::Repeated);
+            if !is_contained || old.is_held || self.sending.contains(&old.id) {
+                continue;
+            }
+            let is_same = |one: &AffectedServer, other: &AffectedServer| {
+                one.id == other.id && one.since == other.since
+            };
+            let shared = |item: &AffectedServer| {
+                let mut items = new.notification.items.iter();
+                items.any(|other| is_same(item, other))
+            };
+            if !old.notification.items.iter().any(shared) {
+                continue;
+            }
+            let before = old.notification.clone();
+            Arc::make_mut(&mut old.notification)
+                .items
+                .retain(|item| !shared(item));
+            if is_begin {
+                for item in &mut Arc::make_mut(&mut new.notification).items {
+                    item.is_late |= before.items.iter().any(|old| is_same(old, item));
+                }
+            }
+            if old.notification.count() == 0 {
+                // The log shows what it was about.
+                old.notification = before;
+                old.state = MessageState::Merged;
+            }
+            changed.push(old.clone());
+        }
+        self.messages
+            .retain(|message| message.state == MessageState::Waiting);
+        changed
     }
 }
 
@@ -201,7 +311,7 @@ impl MessageQueue {
                     let number = inner.next;
                     inner.next += 1;
                     let made = notification.held_until.unwrap_or(notification.at);
-                    let message = QueuedMessage {
+                    let mut message = QueuedMessage {
                         id: hex(&Sha256::digest(format!("{}\0{receiver}", notification.id))),
                         receiver: receiver.clone(),
                         number,
@@ -213,6 +323,12 @@ impl MessageQueue {
                         error: String::new(),
                         notification: notification.clone(),
                     };
+                    let inner = &mut *inner;
+                    if let Some(line) = inner.queues.get_mut(receiver) {
+                        for changed in line.merge_into(&mut message) {
+                            inner.pending.record(changed);
+                        }
+                    }
                     inner
                         .pending
                         .messages
@@ -248,42 +364,17 @@ impl MessageQueue {
     /// Returns the next action for a receiver. Messages of quiet hours that end at the same time are
     /// sent as one.
     pub(super) fn next(&self, receiver: &str, now: Millis) -> NextStep {
-        let inner = self.inner();
-        let Some(line) = inner.queues.get(receiver) else {
+        let mut inner = self.inner();
+        inner.follow_clock(now);
+        let Some(line) = inner.queues.get_mut(receiver) else {
             return NextStep::Nothing;
         };
-        let first = line.messages.iter().find(|message| !message.is_held);
-        let night = line
-            .messages
-            .iter()
-            .filter(|message| message.is_held)
-            .min_by_key(|held| (held.due, held.number));
-        // Messages are sent in order, but held messages do not block others.
-        let night = night.filter(|night| match first {
-            Some(first) => night.due <= now && (night.number < first.number || first.due > now),
-            None => true,
-        });
-        match (night, first) {
-            (Some(night), _) if night.due <= now => {
-                let all = line
-                    .messages
-                    .iter()
-                    .filter(|message| message.is_held && message.due == night.due);
-                NextStep::Send(all.cloned().collect())
-            }
-            (Some(night), _) => NextStep::Wait(night.due),
-            (None, Some(first)) if first.due <= now => NextStep::Send(vec![first.clone()]),
-            (None, Some(first)) => {
-                let held = line
-                    .messages
-                    .iter()
-                    .filter(|message| message.is_held)
-                    .map(|held| held.due)
-                    .min();
-                NextStep::Wait(first.due.min(held.unwrap_or(Millis::MAX)))
-            }
-            (None, None) => NextStep::Nothing,
-        }
+        let step = line.next(now);
+        line.sending = match &step {
+            NextStep::Send(messages) => messages.iter().map(|sent| sent.id.clone()).collect(),
+            NextStep::Nothing | NextStep::Wait(_) => Vec::new(),
+        };
+        step
     }
 
     /// Returns the signal that there are new messages for a receiver.
@@ -307,6 +398,18 @@ impl MessageQueue {
             message.state = state;
             message.error = short(error);
         });
+        if state == MessageState::Done {
+            // The receiver is back: the others are due again.
+            for message in messages {
+                if let Some(line) = self.inner().queues.get_mut(&message.receiver) {
+                    for waiting in &mut line.messages {
+                        if waiting.attempts > 0 {
+                            waiting.due = waiting.due.min(waiting.made);
+                        }
+                    }
+                }
+            }
+        }
         self.write().await;
     }
 
@@ -328,6 +431,7 @@ impl MessageQueue {
             let Some(line) = inner.queues.get_mut(&message.receiver) else {
                 continue;
             };
+            line.sending.clear();
             // It may have been given up meanwhile because too many were waiting. If it was delivered
             // nevertheless, record that.
             let place = line
@@ -346,7 +450,9 @@ impl MessageQueue {
             inner.delivered += u64::from(changed.state == MessageState::Done);
             match changed.state {
                 MessageState::GivenUp => inner.give_up(changed),
-                MessageState::Waiting | MessageState::Done => inner.pending.record(changed),
+                MessageState::Waiting | MessageState::Done | MessageState::Merged => {
+                    inner.pending.record(changed);
+                }
             }
         }
     }
@@ -420,11 +526,12 @@ impl MessageQueue {
                 .execute(&mut *change)
                 .await?
             } else {
-                sqlx::query("UPDATE alert_message SET due = $1, state = $2, attempts = $3, error = $4 WHERE id = $5")
+                sqlx::query("UPDATE alert_message SET due = $1, state = $2, attempts = $3, error = $4, firing = $5 WHERE id = $6")
                     .bind(message.due)
                     .bind(message.state.number())
                     .bind(i64::from(message.attempts))
                     .bind(message.error.as_str())
+                    .bind(serde_json::to_string(&*message.notification).unwrap_or_default())
                     .bind(message.id.as_str())
                     .execute(&mut *change)
                     .await?
@@ -580,6 +687,7 @@ impl MessageState {
             Self::Waiting => 0,
             Self::Done => 1,
             Self::GivenUp => 2,
+            Self::Merged => 3,
         }
     }
 }
@@ -612,6 +720,7 @@ fn read(row: &AnyRow) -> Option<QueuedMessage> {
         state: match row.try_get::<i64, _>(6).ok()? {
             0 => MessageState::Waiting,
             1 => MessageState::Done,
+            3 => MessageState::Merged,
             _ => MessageState::GivenUp,
         },
         attempts: row
@@ -734,6 +843,78 @@ mod tests {
             sent(queue.next("ops", morning + 60_000))[0].notification.id,
             "c"
         );
+    }
+
+    /// Begin (or reminder, or end) of the incidents of some servers, which began at `NOW`.
+    fn about(kind: NotificationKind, servers: &[i64], at: Millis) -> TickOutput {
+        let mut output = output(&format!("{kind:?}{servers:?}{at}"), None);
+        let notification = &mut output.notifications[0];
+        notification.kind = kind;
+        notification.condition = super::super::notification::ConditionKind::Down;
+        notification.at = at;
+        let item = |id: &i64| AffectedServer {
+            id: Some(ServerId(*id)),
+            name: format!("s{id}"),
+            since: NOW,
+            until: (kind == NotificationKind::Resolved).then_some(at),
+            ..AffectedServer::default()
+        };
+        notification.items = servers.iter().map(item).collect();
+        output
+    }
+
+    #[tokio::test]
+    async fn stale_messages_are_merged_with_the_end() {
+        use NotificationKind::{Firing, Repeated, Resolved};
+        let history = History::open("sqlite::memory:").await.unwrap();
+        let first = queue(&history).await;
+        first.push(about(Firing, &[1, 2], NOW)).await;
+        let failed = sent(first.next("ops", NOW));
+        // While it is being sent, it may arrive.
+        first.push(about(Resolved, &[2], NOW + 1)).await;
+        first.retry(&failed, NOW + 20_000, "away").await;
+        first.push(about(Repeated, &[1], NOW + 2)).await;
+        first.push(about(Repeated, &[1], NOW + 3)).await;
+        first.push(about(Resolved, &[1], NOW + 4)).await;
+        assert_eq!(first.health().waiting["ops"].0, 3);
+        drop(first);
+        let second = queue(&history).await;
+        let mut got = Vec::new();
+        while let NextStep::Send(messages) = second.next("ops", NOW + 20_000) {
+            let notification = &messages[0].notification;
+            let items = notification.items.iter();
+            let items: Vec<_> = items
+                .map(|item| (item.name.as_str(), item.is_late))
+                .collect();
+            got.push(format!("{:?} {items:?}", notification.kind));
+            second.finish(&messages, MessageState::Done, "").await;
+        }
+        assert_eq!(
+            got,
+            [
+                "Firing [(\"s2\", false)]",
+                "Resolved [(\"s2\", false)]",
+                "Resolved [(\"s1\", true)]"
+            ]
+        );
+        let log = second.log(i64::MAX, 10).await.unwrap();
+        let merged = log.iter().filter(|sent| sent.state == MessageState::Merged);
+        assert_eq!(merged.count(), 2, "both reminders");
+        assert_eq!(second.health().given_up, 0);
+    }
+
+    #[tokio::test]
+    async fn one_delivery_makes_the_others_due() {
+        let history = History::open("sqlite::memory:").await.unwrap();
+        let queue = queue(&history).await;
+        let morning = NOW + 3_600_000;
+        queue.push(output("a", Some(morning))).await;
+        let night = sent(queue.next("ops", morning));
+        queue.retry(&night, morning + 30_000, "away").await;
+        queue.push(output("b", None)).await;
+        let b = sent(queue.next("ops", morning + 1));
+        queue.finish(&b, MessageState::Done, "").await;
+        assert_eq!(sent(queue.next("ops", morning + 1))[0].notification.id, "a");
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 //! The page needs no token, so it shows neither addresses nor errors of receivers. Sending a test
 //! message does need the token.
 
-use crate::alert::{self, MessageState, NotificationKind};
+use crate::alert::{self, ConditionKind, MessageState, NotificationKind};
 use crate::history::HistoryError;
 use crate::web::App;
 use crate::web::api::Api;
@@ -233,10 +233,14 @@ impl MessageView {
             ),
             MessageState::Done => ("up", "delivered"),
             MessageState::GivenUp => ("down", "discarded"),
+            MessageState::Merged => ("unknown", "merged into a later message"),
         };
         Self {
             at: Time::of(message.made, now),
-            rule: notification.rule.clone(),
+            rule: match notification.condition {
+                ConditionKind::Flapping => format!("{}: flapping", notification.rule),
+                _ => notification.rule.clone(),
+            },
             kind: match notification.kind {
                 NotificationKind::Firing => "firing",
                 NotificationKind::Repeated => "still firing",
