@@ -68,6 +68,8 @@ const MAX_TOTAL_ANSWER_BYTES: u64 = 16 << 20;
 /// allowed every 15 minutes, because some servers change their MOTD with each reply.
 const CHANGE_BURST: f32 = 6.0;
 const CHANGE_REFILL_MS: f32 = 15.0 * 60_000.0;
+/// Answers in a row in another protocol after which the change is reported.
+const ANSWERS_UNTIL_CHANGE: u8 = 3;
 /// Limit of player names kept from one answer.
 const MAX_PLAYERS: usize = 1_024;
 
@@ -235,8 +237,41 @@ struct PolledServer {
     last_status: Option<Arc<LastStatus>>,
     /// When this process last took a sample, in Unix milliseconds.
     last_at: Option<Millis>,
+    spoken: SpokenProtocol,
     recent_changes: f32,
     changed_at: Millis,
+}
+
+/// Protocol in which a server answers. A game is polled in several, and one of them can fail now and
+/// then, so another one is a change only after some answers in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct SpokenProtocol {
+    known: Option<&'static str>,
+    /// Answers in a row in another one.
+    others: u8,
+}
+
+impl SpokenProtocol {
+    /// Records the protocol of an answer. Returns a change.
+    fn record(&mut self, protocol: Option<&'static str>) -> Option<ValueChange> {
+        let (Some(known), Some(new)) = (self.known, protocol) else {
+            self.known = self.known.or(protocol);
+            return None;
+        };
+        if known == new {
+            self.others = 0;
+            return None;
+        }
+        self.others += 1;
+        if self.others < ANSWERS_UNTIL_CHANGE {
+            return None;
+        }
+        (self.known, self.others) = (Some(new), 0);
+        Some(ValueChange {
+            from: Some(known.into()),
+            to: Some(new.into()),
+        })
+    }
 }
 
 /// A poll of several probes.
@@ -277,6 +312,7 @@ impl PolledServer {
             poll: None,
             last_status: None,
             last_at: None,
+            spoken: SpokenProtocol::default(),
             recent_changes: 0.0,
             changed_at,
         }
@@ -483,8 +519,10 @@ impl Poller {
             } = known.not_after(now);
             states.insert(server.id, (health, last_status.clone()));
             update.servers.push(server.id);
+            let known = last_status.as_ref().and_then(|last| last.protocol);
             let watched = PolledServer {
                 last_status,
+                spoken: SpokenProtocol { known, others: 0 },
                 recent_changes,
                 ..PolledServer::new(server, &target, protocol, health, changed_at, &list.listed)
             };
@@ -986,7 +1024,10 @@ impl ResultSink {
             events.push(Event { server, at, kind });
         }
         if let Some(status) = &status {
-            for kind in before.iter().flat_map(|before| differences(before, status)) {
+            let protocol = polled.spoken.record(status.protocol);
+            let protocol = protocol.map(EventKind::Protocol);
+            let others = before.iter().flat_map(|before| differences(before, status));
+            for kind in protocol.into_iter().chain(others) {
                 if polled.may_report_change(at) {
                     events.push(Event { server, at, kind });
                 }
@@ -1318,5 +1359,26 @@ async fn look_up(shared: Arc<PollShared>) {
             () = shared.lookups.notified() => {}
             () = tokio::time::sleep(Duration::from_secs(5)) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_protocol_is_a_change_after_three_answers() {
+        let mut spoken = SpokenProtocol::default();
+        let mut record = |protocol| {
+            let change = spoken.record(Some(protocol))?;
+            Some((change.from?, change.to?))
+        };
+        let (query, status) = ("minecraft-query", "minecraft-status");
+        for protocol in [query, status, status, query, status, status] {
+            assert_eq!(record(protocol), None, "one of them fails now and then");
+        }
+        assert_eq!(record(status), Some((query.into(), status.into())));
+        assert_eq!(record(status), None);
+        assert_eq!(spoken.record(None), None);
     }
 }

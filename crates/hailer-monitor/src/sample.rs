@@ -76,6 +76,8 @@ pub enum EventKind {
     Motd(ValueChange),
     /// The name of the server resolves to a different address.
     Address(ValueChange),
+    /// The server answers in a different protocol.
+    Protocol(ValueChange),
 }
 
 /// A value before and after a change.
@@ -99,6 +101,7 @@ impl EventKind {
             Self::Map(_) => "map",
             Self::Motd(_) => "motd",
             Self::Address(_) => "address",
+            Self::Protocol(_) => "protocol",
         }
     }
 }

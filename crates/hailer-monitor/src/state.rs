@@ -379,6 +379,27 @@ mod tests {
     }
 
     #[test]
+    fn the_protocol_is_that_of_the_last_answer() {
+        let server = Server {
+            id: ServerId(1),
+            name: "a".into(),
+            target: "minecraft://127.0.0.1".into(),
+            group: String::new(),
+            labels: Default::default(),
+            interval: None,
+            origin: crate::server::Origin::Configuration,
+        };
+        let mut row = ServerRow::new(Arc::new(server));
+        assert_eq!(row.protocol(), "minecraft-status");
+        let protocol = Some("minecraft-query");
+        row.last_status = Some(Arc::new(LastStatus {
+            protocol,
+            ..LastStatus::default()
+        }));
+        assert_eq!(row.protocol(), "minecraft-query");
+    }
+
+    #[test]
     fn day_is_a_ring_of_48_buckets() {
         let mut day = Day::default();
         let now = 1_000 * DAY_BUCKET_MS;

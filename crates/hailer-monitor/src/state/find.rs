@@ -40,7 +40,7 @@ impl ServerMatch {
             && self
                 .protocol
                 .as_ref()
-                .is_none_or(|id| protocol(server).eq_ignore_ascii_case(id))
+                .is_none_or(|id| row.protocol().eq_ignore_ascii_case(id))
             && self.state.is_none_or(|state| state.matches(row))
             && self.labels.iter().all(has)
     }
@@ -195,9 +195,9 @@ pub(crate) fn directed<T: ?Sized>(
     }
 }
 
-/// Returns the id of the protocol in which a server is polled: that of its target, or the main one
-/// of the target's game.
-pub(crate) fn protocol(server: &Server) -> &str {
+/// Returns the id of the protocol in which a server is polled first: that of its target, or the main
+/// one of the target's game.
+pub(super) fn protocol(server: &Server) -> &str {
     let Some((word, _)) = server.target.split_once("://") else {
         return "";
     };

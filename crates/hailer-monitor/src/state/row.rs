@@ -45,6 +45,13 @@ pub struct ServerRow {
 }
 
 impl ServerRow {
+    /// Returns the id of the protocol of the last answer. Before the first, that in which the server is
+    /// polled.
+    pub fn protocol(&self) -> &str {
+        let last = self.last_status.as_ref().and_then(|last| last.protocol);
+        last.unwrap_or_else(|| super::find::protocol(&self.server))
+    }
+
     /// Copies the health of the server into its row.
     pub(crate) fn set_health(&mut self, health: &Health) {
         self.state = health.state;

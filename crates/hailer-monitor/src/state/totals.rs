@@ -1,7 +1,6 @@
 //! Totals of all servers, shared by pages, API and metrics.
 
 use super::StateTable;
-use super::find::protocol;
 use super::row::{DAY_BUCKETS, ServerRow};
 use crate::cached::Expiry;
 use crate::health::State;
@@ -83,7 +82,7 @@ impl Totals {
         };
         self.all.add(one);
         self.players_max += u64::from(last.and_then(|last| last.max).unwrap_or(0));
-        add(&mut self.protocols, protocol(&row.server), one);
+        add(&mut self.protocols, row.protocol(), one);
         let group = &row.server.group;
         if self.groups.len() < MAX_GROUPS || self.groups.contains_key(group) {
             add(&mut self.groups, group, one);

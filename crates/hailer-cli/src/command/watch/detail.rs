@@ -549,6 +549,7 @@ fn happened(kind: &EventKind) -> (String, Style) {
         EventKind::Map(of) => (difference("map", of), plain),
         EventKind::Motd(of) => (difference("MOTD", of), plain),
         EventKind::Address(of) => (difference("address", of), plain),
+        EventKind::Protocol(of) => (difference("protocol", of), plain),
     }
 }
 

@@ -468,6 +468,7 @@ fn event(event: types::Event, server: ServerId) -> Option<Event> {
         "map" => EventKind::Map(difference),
         "motd" => EventKind::Motd(difference),
         "address" => EventKind::Address(difference),
+        "protocol" => EventKind::Protocol(difference),
         _ => return None,
     };
     Some(Event {

@@ -2,7 +2,6 @@
 
 use super::types::{Day, Event, PollError, Sample, Server, ServerDetails, Status};
 use crate::sample::{EventKind, Millis};
-use crate::state::find::protocol;
 use crate::state::{DAY_BUCKET_MS, DAY_BUCKETS, LastStatus, ServerRow};
 use serde_json::value::RawValue;
 use std::time::Duration;
@@ -14,7 +13,7 @@ pub(super) fn server(row: &ServerRow, now: Millis) -> Server {
         id: server.id.0,
         name: server.name.clone(),
         target: server.target.clone(),
-        protocol: protocol(server).to_owned(),
+        protocol: row.protocol().to_owned(),
         group: server.group.clone(),
         labels: server.labels.clone(),
         interval_s: server.interval.map(|interval| interval.as_secs_f64()),
@@ -67,7 +66,8 @@ pub(super) fn event(event: crate::sample::Event, name: Option<String>) -> Event 
         EventKind::Version(difference)
         | EventKind::Map(difference)
         | EventKind::Motd(difference)
-        | EventKind::Address(difference) => {
+        | EventKind::Address(difference)
+        | EventKind::Protocol(difference) => {
             json.from = difference.from;
             json.to = difference.to;
         }

@@ -10,7 +10,6 @@ use crate::health::State as Health;
 use crate::sample::Sample;
 use crate::server::Server;
 use crate::state::StateTable;
-use crate::state::find;
 use crate::state::totals::Totals;
 use crate::web::listeners::ListenerLimit;
 use axum::Extension;
@@ -164,6 +163,8 @@ impl MonitorMetrics {
 #[derive(Debug)]
 struct ServerSeries {
     server: Arc<Server>,
+    /// Id of the protocol.
+    protocol: String,
     state: Health,
     last: Option<Sample>,
 }
@@ -183,6 +184,7 @@ fn server_series(live: &StateTable, most: usize) -> Vec<ServerSeries> {
     for id in first.into_sorted_vec() {
         if let Some(row) = live.row(id) {
             servers.push(ServerSeries {
+                protocol: row.protocol().to_owned(),
                 server: row.server,
                 state: row.state,
                 last: row.last_sample,
@@ -225,7 +227,7 @@ fn encode_servers(encoder: &mut DescriptorEncoder<'_>, servers: &[ServerSeries])
             let labels = [
                 ("server", &*one.server.name),
                 ("group", &*one.server.group),
-                ("protocol", find::protocol(&one.server)),
+                ("protocol", &*one.protocol),
             ];
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }

@@ -29,8 +29,8 @@ const SORTS: [(&str, &str); 4] = [
     ("kind", "by kind"),
 ];
 /// Keywords of event kinds.
-const KINDS: [&str; 8] = [
-    "up", "down", "flapping", "steady", "version", "map", "motd", "address",
+const KINDS: [&str; 9] = [
+    "up", "down", "flapping", "steady", "version", "map", "motd", "address", "protocol",
 ];
 
 /// `/events?q=TEXT&kind=WORD&sort=WORD`. Start of the page: `before=MILLISECONDS`,
@@ -315,7 +315,8 @@ mod tests {
             EventKind::Version(difference.clone()),
             EventKind::Map(difference.clone()),
             EventKind::Motd(difference.clone()),
-            EventKind::Address(difference),
+            EventKind::Address(difference.clone()),
+            EventKind::Protocol(difference),
         ];
         assert_eq!(kinds.map(|kind| kind.word()), KINDS);
         assert_eq!(EventQuery::read("kind=none&before=x").address(), "/events");

@@ -9,7 +9,7 @@ use compact_str::CompactString;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-pub(crate) use crate::state::find::{Sort, StateFilter, protocol};
+pub(crate) use crate::state::find::{Sort, StateFilter};
 
 /// Number of rows per page.
 pub(crate) const PAGE: usize = 100;

@@ -710,6 +710,7 @@ impl EventView {
             EventKind::Map(what) => ("Map", difference(what)),
             EventKind::Motd(what) => ("MOTD", difference(what)),
             EventKind::Address(what) => ("Address", difference(what)),
+            EventKind::Protocol(what) => ("Protocol", difference(what)),
         };
         Self {
             word: event.kind.word(),

@@ -7,7 +7,7 @@ use crate::web::App;
 use crate::web::api::Api;
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::answer::{Datagram, Details, PlayerTable, explain};
-use crate::web::page::filter::{Filter, protocol};
+use crate::web::page::filter::Filter;
 use crate::web::page::past::{HistoryQuery, HistoryView, Order, PlayerOrder, Range};
 use crate::web::page::row::{StateView, Time};
 use crate::web::page::{self, Frame, html};
@@ -111,7 +111,7 @@ impl ServerPage {
     ) -> Self {
         let server = &*row.server;
         let status = row.last_status.as_deref();
-        let spoken_protocol = catalog::protocol(protocol(server));
+        let spoken_protocol = catalog::protocol(row.protocol());
         let mut details = status
             .map(|status| Details::of(status, spoken_protocol))
             .unwrap_or_default();
