@@ -194,6 +194,32 @@ impl Monitor {
         self.follow_once(configured).await
     }
 
+    /// Gives servers of the configuration new names: new and former name of each. They keep their
+    /// history. Names that no server has are ignored: it has its new name already.
+    ///
+    /// # Errors
+    /// If the history fails, or a new name is taken.
+    pub async fn rename(&self, names: &[(String, String)]) -> Result<(), MonitorError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let servers = self.history.servers().await?;
+        let named = |name: &String| servers.iter().find(|server| server.name == *name);
+        for (new, former) in names {
+            let (Some(server), None) = (named(former), named(new)) else {
+                continue;
+            };
+            let renamed = Server {
+                name: new.clone(),
+                ..server.clone()
+            };
+            let name = new.clone();
+            let changed = self.watchlist.change(renamed).await;
+            changed.map_err(|problem| MonitorError::Server { name, problem })?;
+        }
+        Ok(())
+    }
+
     async fn follow_once(&self, configured: Vec<NewServer>) -> Result<(), MonitorError> {
         let mut known: HashMap<String, Server> = HashMap::new();
         for server in self.history.servers().await? {

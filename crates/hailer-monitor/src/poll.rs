@@ -430,11 +430,9 @@ impl Poller {
             list.schedule
                 .set(server.id, self.shared.config.interval_of(server), now);
             update.servers.push(server.id);
-            if list
-                .watched
-                .get(&server.id)
-                .is_some_and(|old| old.server.target == server.target)
-            {
+            let old = list.watched.get_mut(&server.id);
+            if let Some(old) = old.filter(|old| old.server.target == server.target) {
+                old.server = server.clone();
                 continue;
             }
             let health = known.unwrap_or_default();

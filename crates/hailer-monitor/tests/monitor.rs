@@ -61,6 +61,29 @@ async fn sessions_start_again_when_a_server_is_added_again() {
     pool.stop();
 }
 
+/// A rename in the configuration keeps the number, and so the history, of a server.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renamed_server_keeps_its_history() {
+    let history = History::open("sqlite::memory:").await.unwrap();
+    let monitor = Monitor::start(history.clone(), MonitorConfig::default())
+        .await
+        .unwrap();
+    let server = |name: &str| NewServer::new(name, "ugp://127.0.0.1:9", Origin::Configuration);
+    monitor.follow(vec![server("old")]).await.unwrap();
+    let id = monitor.live().named("old").unwrap().server.id;
+    let names = [("new".to_owned(), "old".to_owned())];
+    // The file keeps the key after the first time.
+    for _ in 0..2 {
+        monitor.rename(&names).await.unwrap();
+        monitor.follow(vec![server("new")]).await.unwrap();
+        assert_eq!(monitor.live().named("new").unwrap().server.id, id);
+        assert!(monitor.live().named("old").is_none());
+    }
+    let current = history.current_name("old").await.unwrap();
+    assert_eq!(current.as_deref(), Some("new"));
+    monitor.stop().await;
+}
+
 /// Waits for `count` sessions, all of Alice, and returns when they began.
 async fn until(history: &History, server: ServerId, count: usize) -> Vec<i64> {
     for _ in 0..80 {

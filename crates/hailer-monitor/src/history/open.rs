@@ -45,6 +45,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "observed time",
         include_str!("../../migrations/0005_observed_time.sql"),
     ),
+    (
+        6,
+        "former names",
+        include_str!("../../migrations/0006_former_name.sql"),
+    ),
 ];
 
 /// Limit of connections. Readers do not wait for the writer.
@@ -397,6 +402,7 @@ mod tests {
             "3 2231ec734f847272",
             "4 5da32c8a01b600d8",
             "5 7c8ee28bfe01d304",
+            "6 c1f1493226675be0",
         ];
         assert_eq!(found, expected);
     }

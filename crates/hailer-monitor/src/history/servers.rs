@@ -125,6 +125,14 @@ impl History {
     pub async fn change(&self, server: &Server) -> Result<(), HistoryError> {
         let mut change = self.begin().await?;
         vacate(&mut change, &server.name, "", server.id).await?;
+        let insert = "INSERT INTO former_name (name, server)
+                      SELECT name, id FROM server WHERE id = $1 AND name <> $2
+                      ON CONFLICT (name) DO UPDATE SET server = excluded.server";
+        sqlx::query(insert)
+            .bind(server.id.0)
+            .bind(&server.name)
+            .execute(&mut *change)
+            .await?;
         let update = "UPDATE server SET name = $2, target = $3, of_group = $4, labels = $5, every = $6, origin = $7
                       WHERE id = $1 AND removed IS NULL";
         let done = sqlx::query(update)
@@ -148,6 +156,20 @@ impl History {
             return Err(HistoryError::Absent(server.id));
         }
         change.commit().await
+    }
+
+    /// Returns the name of the server that formerly had this one. `None` if there is none on the
+    /// watchlist.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn current_name(&self, former: &str) -> Result<Option<String>, HistoryError> {
+        let rows =
+            "SELECT server.name FROM former_name JOIN server ON server.id = former_name.server
+                    WHERE former_name.name = $1 AND server.removed IS NULL";
+        let name = |row: &AnyRow| Ok(row.try_get(0)?);
+        let found = self.all(sqlx::query(rows).bind(former), name).await?;
+        Ok(found.into_iter().next())
     }
 
     /// Removes a server from the watchlist. Returns `false` if it was not there. Its history stays

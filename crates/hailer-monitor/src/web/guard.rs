@@ -1,12 +1,13 @@
 //! Checks before every page and API operation: the host name, the request rate and the time limit.
+//! Addresses of renamed servers redirect to the new ones.
 
 use crate::web::api::{self, Problem};
 use crate::web::host::{is_own_host, without_port};
 use crate::web::{App, page};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 
 /// Passes a request on, or rejects it: as JSON for API clients, as a page for browsers.
 pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -28,10 +29,47 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
     {
         return reject(problem);
     }
-    match tokio::time::timeout(app.timeout, next.run(request)).await {
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let uri = request.uri().clone();
+    let respond = async {
+        let response = next.run(request).await;
+        if is_read && response.status() == StatusCode::NOT_FOUND {
+            return moved(&app, &uri).await.unwrap_or(response);
+        }
+        response
+    };
+    match tokio::time::timeout(app.timeout, respond).await {
         Ok(response) => response,
         Err(_) => reject(Problem::timed_out(app.timeout)),
     }
+}
+
+/// Returns the redirect of an address with the former name of a server. It is not permanent, because
+/// another server may get the name.
+async fn moved(app: &App, uri: &Uri) -> Option<Response> {
+    let (folder, name, rest) = named_path(uri.path())?;
+    if app.live.named(name).is_some() {
+        return None;
+    }
+    let new = app.history.current_name(name).await.ok()??;
+    let query = uri.query().map(|query| format!("?{query}"));
+    let address = format!("{folder}{new}{rest}{}", query.unwrap_or_default());
+    Some(Redirect::temporary(&address).into_response())
+}
+
+/// Splits the path of a server: the folder, its name, and the rest.
+fn named_path(path: &str) -> Option<(&str, &str, &str)> {
+    for folder in ["/server/", "/badge/", "/widget/", "/api/v1/servers/"] {
+        if let Some(name) = path.strip_prefix(folder) {
+            let end = name.find('/').unwrap_or(name.len());
+            let end = match folder {
+                "/badge/" => name.strip_suffix(".svg")?.len(),
+                _ => end,
+            };
+            return Some((&path[..folder.len()], &name[..end], &name[end..]));
+        }
+    }
+    None
 }
 
 /// Checks the host names of a request: those of the `Host` header and of an absolute-form target
@@ -62,7 +100,47 @@ fn check_host(uri: &Uri, headers: &HeaderMap, allowed: Option<&[String]>) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::http::StatusCode;
+    use crate::history::{History, NewServer};
+    use crate::server::Origin;
+    use crate::state::StateTable;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn former_names_redirect_to_the_server() {
+        let history = History::open("sqlite::memory:").await.unwrap();
+        let new = NewServer::new("old", "ugp://127.0.0.1", Origin::Configuration);
+        let mut server = history.add(&new).await.unwrap();
+        for name in ["other", "new"] {
+            server.name = name.into();
+            history.change(&server).await.unwrap();
+        }
+        let live = Arc::new(StateTable::default());
+        live.set(server.clone());
+        let app = App::new(live.clone(), history.clone());
+        let redirect = async |address: &'static str| {
+            let response = moved(&app, &Uri::from_static(address)).await?;
+            let place = response.headers()[header::LOCATION].to_str().unwrap();
+            Some(place.to_owned())
+        };
+        for (old, new) in [
+            ("/server/old?days=7", Some("/server/new?days=7")),
+            ("/server/other", Some("/server/new")),
+            ("/badge/old.svg?label=x", Some("/badge/new.svg?label=x")),
+            ("/widget/old", Some("/widget/new")),
+            (
+                "/api/v1/servers/old/events",
+                Some("/api/v1/servers/new/events"),
+            ),
+            ("/server/new", None),
+            ("/server/never", None),
+            ("/badge/old", None),
+            ("/alerts", None),
+        ] {
+            assert_eq!(redirect(old).await.as_deref(), new, "{old}");
+        }
+        history.remove(server.id).await.unwrap();
+        assert_eq!(redirect("/server/old").await, None);
+    }
 
     #[test]
     fn host_header_and_absolute_form_are_both_checked() {

@@ -51,6 +51,8 @@ pub(crate) struct CheckedMonitorConfig {
     pub(crate) has_widgets: bool,
     pub(crate) max_servers: usize,
     pub(crate) servers: Vec<NewServer>,
+    /// New and former names of renamed servers.
+    pub(crate) renames: Vec<(String, String)>,
     pub(crate) masters: Vec<MasterConfig>,
     /// Text of the file without its servers, to detect other changes.
     pub(crate) others: String,
@@ -142,6 +144,7 @@ struct KeepInput {
 struct MonitoredServerInput {
     name: Spanned<String>,
     target: Spanned<String>,
+    was: Option<Spanned<String>>,
     game: Option<Spanned<String>>,
     group: Option<Spanned<String>>,
     #[serde(default)]
@@ -250,6 +253,7 @@ impl Default for CheckedMonitorConfig {
             has_widgets: true,
             max_servers: 200_000,
             servers: Vec::new(),
+            renames: Vec::new(),
             masters: Vec::new(),
             others: String::new(),
             alerts: alert::CheckedConfig::default(),
@@ -305,20 +309,50 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
         .as_ref()
         .and_then(|cluster| cluster.get_ref().cluster(&cluster.span(), &mut checker));
     let mut lines: HashMap<String, usize> = HashMap::new();
+    let mut places: HashMap<(String, u16), (String, usize)> = HashMap::new();
+    let mut former_names = Vec::new();
     for block in file.server.0 {
         let span = block.span();
-        let Some(server) = block.into_inner().server(&mut checker) else {
+        let mut block = block.into_inner();
+        let former = block.was.take();
+        let Some(server) = block.server(&mut checker) else {
             continue;
         };
         let line = checker.line(&span);
+        if let Some(former) = former {
+            former_names.push((server.name.clone(), former));
+        }
+        let place = place_of(&server.target);
+        let same_place = place.and_then(|place| places.insert(place, (server.name.clone(), line)));
         if let Some(first) = lines.insert(server.name.clone(), line) {
             let text = format!(
                 "server.name: the server of line {first} has the name {:?} as well; write another",
                 server.name
             );
             checker.wrong::<()>(&span, text);
+        } else if let Some((name, first)) = same_place {
+            let text = format!(
+                "server.target: {name:?} of line {first} has the same address and query port; \
+                 remove one of them"
+            );
+            checker.wrong::<()>(&span, text);
         }
         config.servers.push(server);
+    }
+    for (name, former) in former_names {
+        let old = former.get_ref();
+        let as_former_name = NewServer::new(old, "ugp://127.0.0.1", Origin::Configuration);
+        if let Some(mistake) = server::check(&as_former_name).first() {
+            checker.wrong::<()>(&former.span(), format!("server.was: {}", mistake.message));
+        } else if let Some(line) = lines.get(old) {
+            let text = format!(
+                "server.was: the server of line {line} has the name {old:?}; write its former name, \
+                 or remove was"
+            );
+            checker.wrong::<()>(&former.span(), text);
+        } else {
+            config.renames.push((name, old.clone()));
+        }
     }
     for block in file.master.0 {
         let span = block.span();
@@ -360,6 +394,13 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
         .map(str::to_owned)
         .collect();
     Ok(config)
+}
+
+/// Returns the host and the query port of a target. A server has one of each, in whatever protocol.
+fn place_of(target: &str) -> Option<(String, u16)> {
+    let target: Target = target.parse().ok()?;
+    let port = target.query_port()?;
+    Some((target.host.to_string().to_lowercase(), port))
 }
 
 /// Returns the lines outside of `[[server]]` tables, without comments.
@@ -810,6 +851,18 @@ mod tests {
                 "FILE:5: server.name: the server of line 2 has the name \"a\" as well",
             ),
             (
+                "[[server]]\nname = \"a\"\ntarget = \"ugp://h:7\"\n[[server]]\nname = \"b\"\ntarget = \"a2s://H:7\"",
+                "FILE:5: server.target: \"a\" of line 2 has the same address and query port",
+            ),
+            (
+                "[[server]]\nname = \"a\"\ntarget = \"ugp://h\"\nwas = \"a\"",
+                "FILE:5: server.was: the server of line 2 has the name \"a\"",
+            ),
+            (
+                "[[server]]\nname = \"a\"\ntarget = \"ugp://h\"\nwas = \"/\"",
+                "FILE:5: server.was: 1 to 64 letters",
+            ),
+            (
                 "[[alert]]\nname = \"a\"\nwhen = \"dwn\"\nto = [\"x\"]",
                 "FILE:4: alert.when: unknown value",
             ),
@@ -821,6 +874,14 @@ mod tests {
             );
             assert_eq!(problem.lines().count(), 1, "{problem}");
         }
+    }
+
+    #[test]
+    fn a_former_name_is_a_rename() {
+        let text = "[[server]]\nname = \"new\"\ntarget = \"ugp://h\"\nwas = \"old\"\n";
+        let config = read(text).unwrap();
+        assert_eq!(config.renames, [("new".to_owned(), "old".to_owned())]);
+        assert_eq!(config.servers[0].name, "new");
     }
 
     #[test]

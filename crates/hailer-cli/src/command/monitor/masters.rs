@@ -324,6 +324,27 @@ async fn look_up(client: &Client, targets: Vec<(String, Target)>) -> Addresses {
     addresses
 }
 
+/// Looks up the names of the targets, and returns the names of the first two servers with the same
+/// address and query port.
+pub(super) async fn same_place(servers: &[NewServer]) -> anyhow::Result<Option<(String, String)>> {
+    let named = named(servers.iter().map(|server| &server.target));
+    let mut masters = Masters::new(Vec::new(), 0, &[]);
+    if !named.is_empty() {
+        masters.addresses = look_up(&Client::new(ClientConfig::default()), named).await;
+    }
+    let mut places: HashMap<SocketAddr, &str> = HashMap::new();
+    for server in servers {
+        // A name with several addresses is one server.
+        let own: HashSet<SocketAddr> = masters.places(&server.target).into_iter().collect();
+        for place in own {
+            if let Some(other) = places.insert(place, &server.name) {
+                return Ok(Some((other.to_owned(), server.name.clone())));
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Leaves out names that lead only to addresses that the policy does not allow, and such addresses
 /// of other names.
 fn leave_out(
@@ -460,6 +481,18 @@ mod tests {
     const A: &str = "xonotic://192.0.2.1:26000";
     const B: &str = "xonotic://192.0.2.2:26000";
     const C: &str = "xonotic://192.0.2.3:26000";
+
+    #[tokio::test]
+    async fn servers_with_the_same_address_and_port_are_found_by_name_too() {
+        let server = |name: &str, target: &str| NewServer::new(name, target, Origin::Configuration);
+        let one = server("one", "a2s://127.0.0.1:27015");
+        let other = server("other", "a2s://127.0.0.1:27016");
+        let servers = [one.clone(), other];
+        assert_eq!(same_place(&servers).await.unwrap(), None);
+        let named = server("named", "ugp://localhost:27015");
+        let found = same_place(&[one, named]).await.unwrap();
+        assert_eq!(found, Some(("one".to_owned(), "named".to_owned())));
+    }
 
     #[test]
     fn servers_are_removed_after_several_complete_lists_without_them() {

@@ -80,6 +80,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         for warning in slow_polls(&config) {
             warn!("{warning}");
         }
+        if let Some((one, other)) = super::block_on(masters::same_place(&config.servers))? {
+            usage!(
+                "server.target: {one:?} and {other:?} have the same address and query port; remove one \
+                 of them"
+            );
+        }
         let mut parts = vec![count(config.servers.len(), "server")];
         if !config.masters.is_empty() {
             parts.push(count(config.masters.len(), "master server"));
@@ -340,6 +346,7 @@ async fn monitor(
         &known,
     );
     drop(known);
+    monitor.rename(&config.renames).await?;
     monitor.follow(masters.with(&servers)).await?;
     let mut lists = masters.start();
     let app = app(&monitor, &config);
@@ -516,6 +523,7 @@ async fn reload(
 ) -> anyhow::Result<(Vec<NewServer>, String)> {
     let mut config = read_aside(args)?;
     detect(&mut config.servers, monitor.history()).await?;
+    monitor.rename(&config.renames).await?;
     monitor.follow(masters.with(&config.servers)).await?;
     Ok((config.servers, config.others))
 }
