@@ -24,9 +24,12 @@ use std::time::{Duration, Instant};
 
 /// The link between the namespaces, with the responder on the near side.
 const LINK: u8 = 0;
-/// Source of 1 datagram in 8. Represents the victim of an attacker that forges sources.
+/// Source of 1 datagram in 8, or of all of them. Represents the victim of an attacker that forges
+/// sources. Others have the following addresses.
 const VICTIM: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 7);
 const VICTIM_ON_LOOPBACK: Ipv4Addr = Ipv4Addr::new(127, 51, 100, 7);
+/// Largest number of victims.
+const MAX_VICTIMS: usize = 20;
 /// Protocols of the honest clients, one each.
 const PROTOCOLS: [&str; 3] = ["minecraft-query", "onequery", "ugp"];
 /// Delay between two queries of an honest client.
@@ -46,6 +49,10 @@ const JOIN_DEADLINE: Duration = Duration::from_secs(10);
 const GAME_REPLY_BYTES: usize = 1_200;
 /// Payload of the forged datagrams to the game server.
 const JUNK: &[u8; 20] = b"20 bytes of nothing.";
+/// Headers of a datagram.
+const HEADER_BYTES: u64 = 28;
+/// First datagram of a player. As in QUIC and RakNet, it is at least as long as the reply.
+const HELLO_BYTES: usize = 1_200;
 
 /// Options of the flooding process.
 #[derive(Args, Clone, Debug)]
@@ -61,7 +68,57 @@ pub(crate) struct ForgeConfig {
     relay: bool,
     #[command(flatten)]
     rate: FloodRate,
+    #[command(flatten)]
+    sources: FloodSources,
 }
+
+/// Sources of a flood.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct FloodSources {
+    /// Forge only the addresses of this many victims, at most 20; 0: one datagram in 8 from one victim
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=MAX_VICTIMS as i64))]
+    victims: u8,
+    /// Send other bytes in each datagram
+    #[arg(long)]
+    other_bytes: bool,
+}
+
+impl FloodSources {
+    const RANDOM: Self = Self {
+        victims: 0,
+        other_bytes: false,
+    };
+
+    /// Returns the victim of a datagram, or `None` for a random source.
+    fn victim(self, bits: u64) -> Option<u8> {
+        match self.victims {
+            0 => (bits >> 32 & 7 == 0).then_some(0),
+            victims => Some((bits % u64::from(victims)) as u8),
+        }
+    }
+
+    /// Returns the datagram of a forged source. Without other bytes it is always the same for a source,
+    /// so the receiver of the reply knows the request.
+    fn request(self, from: Ipv4Addr, relay: bool, bits: u64) -> Vec<u8> {
+        let mut bytes = request(from, relay).to_vec();
+        if self.other_bytes && relay {
+            bytes[..8].copy_from_slice(&bits.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes());
+        }
+        bytes
+    }
+
+    fn args(self) -> [String; 2] {
+        let other = if self.other_bytes {
+            "--other-bytes"
+        } else {
+            ""
+        };
+        [format!("--victims={}", self.victims), other.into()]
+    }
+}
+
+/// Floods of the relay: datagrams per second and sources.
+const RELAY_FLOODS: [(f64, u8); 4] = [(20_000.0, 0), (800.0, 1), (20_000.0, 1), (20_000.0, 20)];
 
 /// Rate of a flood.
 #[derive(Args, Clone, Copy, Debug)]
@@ -72,9 +129,6 @@ pub(crate) struct FloodRate {
 }
 
 impl FloodRate {
-    /// The rate of the relay's acceptance test.
-    pub(crate) const RELAY: Self = Self { rate: 20_000.0 };
-
     pub(crate) fn new(rate: f64) -> Self {
         Self { rate }
     }
@@ -109,8 +163,10 @@ struct Figures {
     uncounted: u64,
     /// Bytes in replies that the budget for all unverified sources pays for.
     charged_bytes: u64,
-    /// Bytes to the victim.
-    victim_bytes: u64,
+    /// Bytes to each victim, and number of datagrams.
+    to_victims: Vec<(u64, u64)>,
+    /// Bytes from each victim, and number of datagrams.
+    from_victims: Vec<(u64, u64)>,
     /// Highest level of each budget, as a share of its burst.
     peak_bytes: f64,
     peak_datagrams: f64,
@@ -140,12 +196,39 @@ struct PlayerFigures {
 
 /// Floods the responder for `seconds`.
 pub(crate) fn flood(seconds: f64, rate: FloodRate, loopback: bool) -> anyhow::Result<()> {
-    run("flood", seconds, rate, loopback, judge)
+    let sources = FloodSources::RANDOM;
+    run(
+        "flood",
+        seconds,
+        rate,
+        sources,
+        loopback,
+        |seconds, rate, _| judge(seconds, rate),
+    )
 }
 
 /// Floods the relay for `seconds`, while players join.
-pub(crate) fn relay(seconds: f64, rate: FloodRate, loopback: bool) -> anyhow::Result<()> {
-    run("relay", seconds, rate, loopback, judge_relay)
+pub(crate) fn relay(
+    seconds: f64,
+    rate: FloodRate,
+    sources: FloodSources,
+    loopback: bool,
+) -> anyhow::Result<()> {
+    run("relay", seconds, rate, sources, loopback, judge_relay)
+}
+
+/// Floods the relay in all ways, each for `seconds`.
+pub(crate) fn relay_all(seconds: f64, loopback: bool) -> anyhow::Result<()> {
+    for (rate, victims) in RELAY_FLOODS {
+        for other_bytes in [false, true] {
+            let sources = FloodSources {
+                victims,
+                other_bytes,
+            };
+            relay(seconds, FloodRate::new(rate), sources, loopback)?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs `judge` in two namespaces, unless the user selected loopback or the system refuses.
@@ -153,13 +236,23 @@ fn run(
     command: &str,
     seconds: f64,
     rate: FloodRate,
+    sources: FloodSources,
     loopback: bool,
-    judge: fn(f64, FloodRate) -> anyhow::Result<()>,
+    judge: fn(f64, FloodRate, FloodSources) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     if namespace::is_inside() {
-        return judge(seconds, rate);
+        return judge(seconds, rate, sources);
     }
-    heading(&format!("{command}: forged sources for {seconds:.0} s"));
+    let forged = match sources.victims {
+        0 => "forged sources".into(),
+        victims => format!("{victims} forged source(s) only"),
+    };
+    let other = if sources.other_bytes {
+        ", other bytes in each datagram"
+    } else {
+        ""
+    };
+    heading(&format!("{command}: {forged} for {seconds:.0} s{other}"));
     let inside = if loopback {
         Err("as requested".into())
     } else {
@@ -171,12 +264,15 @@ fn run(
             let minutes = (seconds / 60.0).to_string();
             let rate = rate.rate.to_string();
             inside.args([command, "--minutes", &minutes, "--rate", &rate]);
+            if command == "relay" {
+                inside.args(sources.args().iter().filter(|arg| !arg.is_empty()));
+            }
             ensure!(inside.status()?.success(), "the flood failed");
             Ok(())
         }
         Err(reason) => {
             println!("  on loopback ({reason})");
-            judge(seconds, rate)
+            judge(seconds, rate, sources)
         }
     }
 }
@@ -191,7 +287,7 @@ fn listen_ip(attacker: &Attacker) -> anyhow::Result<Ipv4Addr> {
 }
 
 fn judge(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
-    let mut attacker = Attacker::start(seconds, rate, false)?;
+    let mut attacker = Attacker::start(seconds, rate, None)?;
     let ip = listen_ip(&attacker)?;
     let server = Server::start(&["pool", "--strict", "--at", &ip.to_string()])?;
     let cpu = || host::cpu_of(server.pid()).context("/proc/PID/stat");
@@ -228,8 +324,8 @@ fn judge(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn judge_relay(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
-    let mut attacker = Attacker::start(seconds, rate, true)?;
+fn judge_relay(seconds: f64, rate: FloodRate, sources: FloodSources) -> anyhow::Result<()> {
+    let mut attacker = Attacker::start(seconds, rate, Some(sources))?;
     let ip = listen_ip(&attacker)?;
     let game = Game::start()?;
     let at = ip.to_string();
@@ -240,16 +336,29 @@ fn judge_relay(seconds: f64, rate: FloodRate) -> anyhow::Result<()> {
     let figures = attacker.figures()?;
     let received = server.end()? as f64;
     let wall = figures.wall;
+    let with_headers = |(bytes, datagrams): (u64, u64)| (bytes + datagrams * HEADER_BYTES) as f64;
+    let forged = with_headers((figures.forged * JUNK.len() as u64, figures.forged));
     println!(
-        "  {:.0} forged datagrams/s of {} bytes, 1 in 8 from one source; {:.0}/s received",
+        "  {:.0} forged datagrams/s of {} bytes, {:.0} kB/s with headers; {:.0}/s received",
         figures.forged as f64 / wall,
         JUNK.len(),
+        forged / wall / 1e3,
         received / wall
     );
-    println!(
-        "  {:.0} kB/s to all forged sources, {:.0} kB/s of it to the one that keeps sending",
-        figures.bytes as f64 / wall / 1e3,
-        figures.victim_bytes as f64 / wall / 1e3
+    let replies = with_headers((figures.bytes, figures.replies));
+    let ratios = figures.to_victims.iter().zip(&figures.from_victims);
+    let ratios = ratios.map(|(to, from)| with_headers(*to) / with_headers(*from).max(1.0));
+    at_most(
+        "times the bytes of all forged sources were sent to them",
+        replies / forged,
+        3.0,
+        &format!("({:.0} kB/s with headers)", replies / wall / 1e3),
+    );
+    at_most(
+        "times the bytes of a victim that keeps sending were sent to it",
+        ratios.fold(0.0, f64::max),
+        3.0,
+        &format!("(the highest of {})", sources.victims.max(1)),
     );
     let joined: Vec<_> = figures
         .players
@@ -296,6 +405,8 @@ fn watch_memory(server: &Server, seconds: f64) -> anyhow::Result<Vec<f64>> {
 }
 
 fn judge_budget(figures: &Figures) {
+    let pongs = figures.players.iter().map(|player| u64::from(player.pongs));
+    let pongs: u64 = pongs.sum();
     at_most(
         "peak share of the budget for all unverified sources",
         figures.peak_bytes,
@@ -319,7 +430,7 @@ fn judge_budget(figures: &Figures) {
     );
     at_most(
         "replies sent but not counted, as a share",
-        figures.uncounted as f64 / figures.replies.max(1) as f64,
+        figures.uncounted as f64 / (figures.replies + pongs).max(1) as f64,
         0.01,
         "",
     );
@@ -345,7 +456,7 @@ struct Attacker {
 
 impl Attacker {
     /// Starts the process, which waits for its target. With namespaces, it runs in a separate one.
-    fn start(seconds: f64, rate: FloodRate, relay: bool) -> anyhow::Result<Self> {
+    fn start(seconds: f64, rate: FloodRate, relay: Option<FloodSources>) -> anyhow::Result<Self> {
         let program = std::env::current_exe()?;
         let is_apart = namespace::is_inside();
         let mut command = if is_apart {
@@ -356,7 +467,10 @@ impl Attacker {
         command.args(["forge", "--seconds", &seconds.to_string()]);
         command.args(["--rate", &rate.rate.to_string()]);
         command.args(is_apart.then_some("--raw"));
-        command.args(relay.then_some("--relay"));
+        if let Some(sources) = relay {
+            command.arg("--relay");
+            command.args(sources.args().iter().filter(|arg| !arg.is_empty()));
+        }
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -466,7 +580,7 @@ pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
     let end = started + Duration::from_secs_f64(config.seconds);
     let stop = AtomicBool::new(false);
     let mut figures = thread::scope(|scope| -> anyhow::Result<Figures> {
-        let counter = scope.spawn(|| count_replies(&socket, config.relay, &stop));
+        let counter = scope.spawn(|| count_replies(&socket, config, &stop));
         let mut clients = Vec::new();
         let mut players = Vec::new();
         if config.relay {
@@ -487,11 +601,10 @@ pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
         // responder.
         let _ = rustix::process::nice(19);
         let port = socket.local_addr().port();
-        let rate = config.rate;
         let forged = if config.raw {
-            send_raw(to, port, config.relay, end, rate)
+            send_raw(to, port, config, end)
         } else {
-            send_loopback(to, &socket, config.relay, end, rate)
+            send_loopback(to, &socket, config, end)
         };
         let wall = started.elapsed().as_secs_f64();
         let clients = join_all(clients)?;
@@ -500,7 +613,9 @@ pub(crate) fn forge(config: &ForgeConfig) -> anyhow::Result<()> {
         stop.store(true, Ordering::Relaxed);
         let mut figures = join_all(vec![counter])?.remove(0);
         figures.wall = wall;
-        figures.forged = forged?;
+        let forged = forged?;
+        figures.forged = forged.sent;
+        figures.from_victims = forged.from_victims.to_vec();
         figures.clients = clients;
         figures.players = players;
         Ok(figures)
@@ -572,14 +687,55 @@ fn next(random: &mut u64) -> u64 {
     *random >> 29
 }
 
-/// Floods from all addresses that a host on the Internet may have. Returns the number of datagrams.
+/// Datagrams that were forged.
+#[derive(Default)]
+struct Forged {
+    sent: u64,
+    /// Bytes and datagrams of each victim.
+    from_victims: [(u64, u64); MAX_VICTIMS],
+}
+
+/// Returns the next source of a flood and its datagram. `random`: an address for random bits.
+fn forge_one(
+    config: &ForgeConfig,
+    random: &mut u64,
+    forged: &mut Forged,
+    address: fn(u32) -> Ipv4Addr,
+) -> (Ipv4Addr, Vec<u8>) {
+    let bits = next(random);
+    let victim = config.sources.victim(bits);
+    let from = match victim {
+        Some(index) => victim_address(index, config.raw),
+        None => address(bits as u32),
+    };
+    let payload = config.sources.request(from, config.relay, bits);
+    if let Some((bytes, datagrams)) =
+        victim.and_then(|index| forged.from_victims.get_mut(usize::from(index)))
+    {
+        *bytes += payload.len() as u64;
+        *datagrams += 1;
+    }
+    (from, payload)
+}
+
+fn victim_address(index: u8, raw: bool) -> Ipv4Addr {
+    let first = if raw { VICTIM } else { VICTIM_ON_LOOPBACK };
+    Ipv4Addr::from_bits(first.to_bits() + u32::from(index))
+}
+
+/// Returns the number of the victim with this address, if it is one.
+fn victim_index(address: Ipv4Addr, victims: u8) -> Option<usize> {
+    let of = |raw| (0..victims.max(1)).position(|index| victim_address(index, raw) == address);
+    of(true).or_else(|| of(false))
+}
+
+/// Floods from all addresses that a host on the Internet may have.
 fn send_raw(
     to: SocketAddrV4,
     port: u16,
-    relay: bool,
+    config: &ForgeConfig,
     until: Instant,
-    rate: FloodRate,
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<Forged> {
     // Datagrams of a raw socket of this protocol have their own IP header.
     let raw = socket(
         AddressFamily::Inet,
@@ -595,27 +751,21 @@ fn send_raw(
     };
     let started = Instant::now();
     let mut random = 1;
-    let mut sent = 0;
+    let mut forged = Forged::default();
     while Instant::now() < until {
         while batch.len() < BATCH {
-            let bits = next(&mut random);
-            let from = if bits >> 32 & 7 == 0 {
-                VICTIM
-            } else {
-                Ipv4Addr::from_bits(bits as u32)
-            };
+            let (from, payload) = forge_one(config, &mut random, &mut forged, Ipv4Addr::from_bits);
             if matches!(from.octets()[0], 0 | 10 | 127 | 224..) {
                 continue;
             }
-            let payload = request(from, relay);
             let from = SocketAddrV4::new(from, port);
-            batch.push(peer, 0, |out| write_datagram(out, from, to, payload));
+            batch.push(peer, 0, |out| write_datagram(out, from, to, &payload));
         }
         batch.send(&raw)?;
-        sent += BATCH as u64;
-        rate.wait(sent, started);
+        forged.sent += BATCH as u64;
+        config.rate.wait(forged.sent, started);
     }
-    Ok(sent)
+    Ok(forged)
 }
 
 /// Writes headers and payload. The system writes the IP checksum; that of UDP is optional.
@@ -641,36 +791,32 @@ fn write_datagram(
     length
 }
 
-/// Floods from all addresses of loopback. Returns the number of datagrams.
+/// Floods from all addresses of loopback.
 fn send_loopback(
     to: SocketAddrV4,
     socket: &Socket,
-    relay: bool,
+    config: &ForgeConfig,
     until: Instant,
-    rate: FloodRate,
-) -> anyhow::Result<u64> {
+) -> anyhow::Result<Forged> {
     let started = Instant::now();
     let mut outbox = Outbox::new();
     let mut random = 1;
-    let mut sent = 0;
+    let mut forged = Forged::default();
     while Instant::now() < until {
         for _ in 0..BATCH {
-            let bits = next(&mut random);
-            let [_, a, b, c] = (bits as u32).to_be_bytes();
-            let from = if bits >> 32 & 7 == 0 {
-                VICTIM_ON_LOOPBACK
-            } else {
+            let (from, payload) = forge_one(config, &mut random, &mut forged, |bits| {
+                let [_, a, b, c] = bits.to_be_bytes();
                 Ipv4Addr::new(127, a | 1, b, c)
-            };
+            });
             outbox.push(to.into(), Some(from.into()), |out| {
-                out.extend_from_slice(request(from, relay));
+                out.extend_from_slice(&payload);
             });
         }
-        sent += socket.send(&mut outbox)? as u64;
+        forged.sent += socket.send(&mut outbox)? as u64;
         outbox.clear();
-        rate.wait(sent, started);
+        config.rate.wait(forged.sent, started);
     }
-    Ok(sent)
+    Ok(forged)
 }
 
 /// Sends one query after the other, each with two tries of one datagram a step.
@@ -724,11 +870,13 @@ fn play(
         }
         Ok(None)
     };
+    let mut hello = b"Hello, may I join?".to_vec();
+    hello.resize(HELLO_BYTES, 0);
     let deadline = (start + JOIN_DEADLINE).min(end);
     let mut session = None;
     while session.is_none() && Instant::now() < deadline {
         figures.sent += 1;
-        if let Some(nonce) = exchange(b"Hello, may I join?", b'H')? {
+        if let Some(nonce) = exchange(&hello, b'H')? {
             figures.sent += 1;
             session = exchange(&[b"J", &nonce[..]].concat(), b'W')?;
         }
@@ -774,19 +922,18 @@ impl Gauge {
 }
 
 /// Counts the replies to forged sources.
-fn count_replies(socket: &Socket, relay: bool, stop: &AtomicBool) -> anyhow::Result<Figures> {
+fn count_replies(
+    socket: &Socket,
+    config: &ForgeConfig,
+    stop: &AtomicBool,
+) -> anyhow::Result<Figures> {
     let mut inbox = Inbox::with_max_length(4_096);
     let mut figures = Figures::default();
     let budget = Budget::default();
     let mut all = Gauge::new(budget.unverified_total, 1.0);
     let mut datagrams = Gauge::new(budget.unverified_total_packets, 1.0);
-    // Through the relay the victim seems verified, because its source keeps sending.
-    let victim_rate = if relay {
-        budget.verified_per_source
-    } else {
-        budget.unverified_per_source
-    };
-    let mut victim = Gauge::new(victim_rate, 4.0);
+    let mut victim = Gauge::new(budget.unverified_per_source, 4.0);
+    figures.to_victims = vec![(0, 0); MAX_VICTIMS];
     while !stop.load(Ordering::Relaxed) {
         if socket.receive(&mut inbox)? == 0 {
             hailer_udp::wait(&[socket], false, Duration::from_millis(20))?;
@@ -800,12 +947,16 @@ fn count_replies(socket: &Socket, relay: bool, stop: &AtomicBool) -> anyhow::Res
             let length = received.bytes.len();
             figures.replies += 1;
             figures.bytes += length as u64;
-            let is_victim = matches!(to, VICTIM | VICTIM_ON_LOOPBACK);
-            if is_victim {
-                figures.victim_bytes += length as u64;
-                victim.add(length as f64, now);
+            if let Some(index) = victim_index(to, config.sources.victims) {
+                let (bytes, datagrams) = &mut figures.to_victims[index];
+                *bytes += length as u64;
+                *datagrams += 1;
+                if index == 0 {
+                    victim.add(length as f64, now);
+                }
             }
-            let is_exempt = relay && is_victim || is_free(request(to, relay).len(), length);
+            // Through the relay, all replies to a source together are at most three times its bytes.
+            let is_exempt = config.relay || is_free(request(to, false).len(), length);
             if !is_exempt {
                 figures.charged_bytes += length as u64;
                 all.add(length as f64, now);

@@ -96,14 +96,16 @@ enum Measurement {
         #[arg(long)]
         loopback: bool,
     },
-    /// The relay under 20,000 datagrams/s from forged sources, while 40 players join through it.
+    /// The relay under up to 20,000 datagrams/s from forged sources, while 40 players join through it.
     Relay {
-        /// Duration in minutes; by default 20 seconds, times the scale
+        /// Duration of each flood in minutes; by default 20 seconds, times the scale
         #[arg(long)]
         minutes: Option<f64>,
-        /// Datagrams per second
+        /// Datagrams per second, and only one flood
         #[arg(long)]
         rate: Option<f64>,
+        #[command(flatten)]
+        sources: flood::FloodSources,
         /// Use loopback and no namespaces
         #[arg(long)]
         loopback: bool,
@@ -183,10 +185,14 @@ pub(crate) fn main() -> anyhow::Result<()> {
         Measurement::Relay {
             minutes,
             rate,
+            sources,
             loopback,
         } => {
-            let rate = rate.map_or(flood::FloodRate::RELAY, flood::FloodRate::new);
-            flood::relay(args.seconds(*minutes, 20.0), rate, *loopback)
+            let seconds = args.seconds(*minutes, 20.0);
+            match rate.map(flood::FloodRate::new) {
+                Some(rate) => flood::relay(seconds, rate, *sources, *loopback),
+                None => flood::relay_all(seconds, *loopback),
+            }
         }
         Measurement::Count => count::run(),
         Measurement::Monitor { minutes } => {
@@ -233,7 +239,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.output()?;
             respond::respond(args.rounds, args.scale)?;
             flood::flood(10.0 * args.scale, flood::FloodRate::default(), false)?;
-            flood::relay(20.0 * args.scale, flood::FloodRate::RELAY, false)
+            flood::relay_all(20.0 * args.scale, false)
         }
     }
 }

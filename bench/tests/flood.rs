@@ -19,7 +19,14 @@ fn honest_clients_get_answers_in_a_flood_that_is_not_amplified() {
 
 #[test]
 fn players_join_through_a_flooded_relay() {
-    passes(&["relay", "--minutes", "0.2", "--rate", RELAY_RATE], 6);
+    passes(&["relay", "--minutes", "0.15", "--rate", RELAY_RATE], 6);
+}
+
+#[test]
+fn victims_that_keep_sending_get_three_times_their_bytes() {
+    let victims = ["--victims", "20", "--other-bytes"];
+    let relay = ["relay", "--minutes", "0.1", "--rate", RELAY_RATE];
+    passes(&[&relay[..], &victims].concat(), 6);
 }
 
 fn passes(args: &[&str], min_verdicts: usize) {

@@ -31,6 +31,7 @@ use crate::observe::ObserverConfig;
 use crate::population::Population;
 use hailer::Status;
 use hailer::proto::{Options, Protocol, Secret};
+use hailer::respond::RelayVerification;
 use hailer::source::poll::Poll;
 use hailer::source::push::Place;
 use hailer::source::{Policy, Published, TimedStatus};
@@ -155,6 +156,7 @@ pub(crate) struct EngineConfig {
     pub(crate) workers: Option<usize>,
     pub(crate) relay_sessions: Option<usize>,
     pub(crate) relay_idle: Option<Duration>,
+    pub(crate) relay_verification: Option<RelayVerification>,
     pub(crate) connections: Option<usize>,
     pub(crate) connections_per_network: Option<usize>,
     pub(crate) unverified_per_source: Allowance,

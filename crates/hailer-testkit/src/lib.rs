@@ -10,6 +10,7 @@ pub mod fleet;
 pub mod folder;
 pub mod golden;
 pub mod namespace;
+pub mod npm;
 pub mod openmetrics;
 pub mod postgres;
 pub mod proxy;

@@ -17,6 +17,7 @@ use crate::values::wrong_port;
 use hailer::catalog::closest;
 use hailer::proto::model::{Value, colored};
 use hailer::proto::{Discovery, Keys, Options, Protocol, Secret};
+use hailer::respond::RelayVerification;
 use hailer::source::poll::{MIN_EVERY, Poll};
 use hailer::source::push::Place;
 use hailer::source::{Policy, Stale, Wording};
@@ -143,6 +144,15 @@ struct AllowanceInput {
 struct RelayInput {
     sessions: Option<IntegerBetween<1, 65_536>>,
     idle: Option<Parsed<Time<1_000>>>,
+    verify: Option<VerifyInput>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum VerifyInput {
+    Echo,
+    Ratio,
+    Off,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -895,6 +905,11 @@ impl EngineInput {
             workers,
             relay_sessions: number(self.relay.sessions),
             relay_idle: self.relay.idle.as_ref().map(|Parsed(Time(idle))| *idle),
+            relay_verification: self.relay.verify.map(|verify| match verify {
+                VerifyInput::Echo => RelayVerification::Echo,
+                VerifyInput::Ratio => RelayVerification::Ratio,
+                VerifyInput::Off => RelayVerification::Off,
+            }),
             connections: number(self.connections.total),
             connections_per_network: number(self.connections.per_network),
             unverified_per_source: allowance(self.budget.unverified_per_source.as_ref()),

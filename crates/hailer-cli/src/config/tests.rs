@@ -1,5 +1,6 @@
 use super::*;
 use crate::observe::Control;
+use hailer::respond::RelayVerification;
 use hailer::source::{Stale, Wording};
 use serde_json::Value as Json;
 use std::fs;
@@ -97,6 +98,7 @@ fn the_example_is_sound_with_and_without_its_optional_settings() {
         workers: None,
         relay_sessions: Some(1024),
         relay_idle: Some(Duration::from_secs(60)),
+        relay_verification: Some(RelayVerification::Echo),
         connections: Some(connections.total),
         connections_per_network: Some(connections.per_network),
         unverified_per_source: allow(budget.unverified_per_source, budget.unverified_packets),
@@ -222,7 +224,7 @@ fn every_key_has_its_effect() {
         stale = "silent"
         [engine]
         workers = 3
-        relay = { sessions = 9, idle = "5s" }
+        relay = { sessions = 9, idle = "5s", verify = "ratio" }
         connections = { total = 7, per-network = 3 }
         [engine.budget]
         unverified-per-source = "8KiB"
@@ -241,6 +243,7 @@ fn every_key_has_its_effect() {
         workers: Some(3),
         relay_sessions: Some(9),
         relay_idle: Some(Duration::from_secs(5)),
+        relay_verification: Some(RelayVerification::Ratio),
         connections: Some(7),
         connections_per_network: Some(3),
         unverified_per_source: allow(Some(8192), None),

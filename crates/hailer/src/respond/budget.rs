@@ -92,6 +92,16 @@ pub fn is_free(request_bytes: usize, reply_bytes: usize) -> bool {
     reply_bytes + HEADER_BYTES <= (request_bytes + HEADER_BYTES) * FREE_RATIO
 }
 
+/// Returns the bytes of a datagram with its IP and UDP headers.
+pub(super) fn datagram_bytes(ip: IpAddr, payload: usize) -> usize {
+    let headers = if ip.to_canonical().is_ipv4() {
+        HEADER_BYTES
+    } else {
+        HEADER_BYTES + 20
+    };
+    payload + headers
+}
+
 const BURST_SECONDS: u64 = 4;
 const TOTAL_BURST_SECONDS: u64 = 1;
 /// Rows of the tables of sources and networks. An entry of a source takes 80 bytes, one of a
@@ -108,11 +118,10 @@ const MAX_TOP_TALKERS: usize = 20;
 /// How far a source is trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trust {
-    /// It sent a single datagram, like most forged sources. Half of the budget for all unverified
-    /// sources is kept for others.
-    New,
     /// It did not verify its address.
     Unverified,
+    /// It did not verify its address, and the caller sends at most [`FREE_RATIO`] times what it sent.
+    Proportional,
     /// It proved that it receives what is sent to its address.
     Verified,
 }
@@ -306,15 +315,8 @@ impl RateLimiter {
                 source.verified_packets.take(1);
                 source.verified.take(reply_bytes);
             } else {
-                let is_free = is_free(request_bytes, reply_bytes);
+                let is_free = trust == Trust::Proportional || is_free(request_bytes, reply_bytes);
                 let total_burst = TOTAL_BURST_SECONDS;
-                let reserved = |total: u32| {
-                    if trust == Trust::New {
-                        total as usize / 2
-                    } else {
-                        0
-                    }
-                };
                 let fits = source
                     .packets
                     .has_room(1, budget.unverified_packets, burst, now)
@@ -335,12 +337,12 @@ impl RateLimiter {
                     )
                     && (is_free
                         || self.total_packets.has_room(
-                            1 + reserved(budget.unverified_total_packets),
+                            1,
                             budget.unverified_total_packets,
                             total_burst,
                             now,
                         ) && self.total.has_room(
-                            reply_bytes + reserved(budget.unverified_total),
+                            reply_bytes,
                             budget.unverified_total,
                             total_burst,
                             now,

@@ -23,7 +23,7 @@
 //! | connections | [`PoolConfig::connections`] |
 
 use super::reason::NO_QUERY;
-use super::relay::Relay;
+use super::relay::{Relay, RelayLimits, RelayVerification};
 use super::stream::{StreamSocket, StreamThread};
 use super::{
     Board, Budget, Counts, EpochClock, MAX_REQUEST, RateLimiter, RemainingBudget, TopTalker,
@@ -92,6 +92,8 @@ pub struct PoolConfig {
     pub relay_sessions: usize,
     /// Idle time of the source after which a relay session is closed.
     pub relay_idle: Duration,
+    /// How sources are verified that a relay sends replies to. A change applies to new sessions.
+    pub relay_verification: RelayVerification,
     /// Limits of the connections of all listeners together.
     pub connections: ConnectionLimits,
 }
@@ -103,6 +105,7 @@ impl Default for PoolConfig {
             budget: Budget::default(),
             relay_sessions: 1_024,
             relay_idle: Duration::from_secs(60),
+            relay_verification: RelayVerification::default(),
             connections: ConnectionLimits {
                 total: 1_024,
                 lifetime: Some(Duration::from_secs(30)),
@@ -113,6 +116,14 @@ impl Default for PoolConfig {
 }
 
 impl PoolConfig {
+    fn relay_limits(&self) -> RelayLimits {
+        RelayLimits {
+            sessions: self.relay_sessions,
+            idle: self.relay_idle,
+            verification: self.relay_verification,
+        }
+    }
+
     /// Returns the number of threads on this machine.
     pub fn threads(&self) -> usize {
         match self.workers {
@@ -635,7 +646,7 @@ impl PoolWorker {
             .iter_mut()
             .filter_map(|listener| listener.relay.as_mut())
         {
-            relay.set_limits(self.config.relay_sessions, self.config.relay_idle);
+            relay.set_limits(self.config.relay_limits());
         }
     }
 
@@ -732,7 +743,7 @@ impl WorkerListener {
             self.relay = None;
         }
         if let Some(server) = bound.relay {
-            let make = || Relay::new(server, config.relay_sessions, config.relay_idle, registry);
+            let make = || Relay::new(server, config.relay_limits(), registry);
             if self.relay.is_none() {
                 self.relay = make().ok();
             }

@@ -51,6 +51,8 @@ pub use budget::{
 #[cfg(unix)]
 pub use engine::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool};
 pub use reason::{REASONS, Reason};
+#[cfg(unix)]
+pub use relay::RelayVerification;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use budget::Trust;

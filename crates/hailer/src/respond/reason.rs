@@ -19,6 +19,10 @@ pub(super) const RELAY_BUDGET: Reason = reason(
     "relay budget",
     "from the game server, over the limit for replies",
 );
+pub(super) const RELAY_RATIO: Reason = reason(
+    "relay ratio",
+    "from the game server, more than three times what the unverified source sent",
+);
 pub(super) const RELAY_FULL: Reason = reason(
     "relay full",
     "for the game server, with no room for another session",
@@ -48,6 +52,7 @@ pub const REASONS: &[Reason] = &[
     reason("ping of another address", "in pings with another address"),
     reason("players are hidden", "for players, which are hidden"),
     RELAY_BUDGET,
+    RELAY_RATIO,
     RELAY_FULL,
     RELAY_FAILED,
     SLOW,

@@ -269,6 +269,7 @@ fn pool_config(file: &config::EngineConfig) -> PoolConfig {
     config.workers = file.workers.unwrap_or_default();
     config.relay_sessions = file.relay_sessions.unwrap_or(config.relay_sessions);
     config.relay_idle = file.relay_idle.unwrap_or(config.relay_idle);
+    config.relay_verification = file.relay_verification.unwrap_or_default();
     let connections = &mut config.connections;
     connections.total = file.connections.unwrap_or(connections.total);
     connections.per_network = file
