@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock, PoisonError};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Chunks that are compared together: 16,384 server numbers.
+/// Chunks that are compared together: up to 16,384 server numbers.
 const CHUNKS_PER_CHECK: i64 = 64;
 /// Interval at which the leader checks all chunks, in case a change was lost.
 const CHECK_INTERVAL: Duration = Duration::from_secs(300);

@@ -10,8 +10,14 @@ use crate::sample::Millis;
 use crate::server::ServerId;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Servers of one chunk have numbers that differ only in these low bits.
-const CHUNK_BITS: u32 = 8;
+/// Chunks of the first server numbers are small, so that the nodes of a cluster with few servers share
+/// them evenly. Their numbers differ only in these low bits.
+const SMALL_CHUNK_BITS: u32 = 3;
+/// The first server number in a large chunk.
+const FIRST_LARGE: i64 = 1_024;
+const LARGE_CHUNK_BITS: u32 = 8;
+/// Number of small chunks.
+const SMALL_CHUNKS: i64 = FIRST_LARGE >> SMALL_CHUNK_BITS;
 /// Heartbeats within one lease.
 const HEARTBEATS_PER_LEASE: Millis = 3;
 /// The last part of a lease, divided by this, is not used, because clocks differ in speed.
@@ -22,24 +28,33 @@ const MAX_DRAIN_MS: Millis = 1_000;
 /// After a longer gap, missed samples are not made up for, in milliseconds.
 const MAX_CATCH_UP_MS: Millis = 120_000;
 
-/// A chunk of 256 server numbers that are leased together.
+/// A chunk of server numbers that are leased together: 8 of the numbers below 1,024, 256 of the
+/// others. The order of chunks is the order of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Chunk(pub i64);
 
 impl Chunk {
     /// Returns the chunk of a server.
     pub fn of(server: ServerId) -> Self {
-        Self(server.0 >> CHUNK_BITS)
+        Self(if server.0 < FIRST_LARGE {
+            server.0 >> SMALL_CHUNK_BITS
+        } else {
+            SMALL_CHUNKS + ((server.0 - FIRST_LARGE) >> LARGE_CHUNK_BITS)
+        })
     }
 
     /// Returns the first number of the chunk.
     pub fn first(self) -> ServerId {
-        ServerId(self.0 << CHUNK_BITS)
+        ServerId(if self.0 < SMALL_CHUNKS {
+            self.0 << SMALL_CHUNK_BITS
+        } else {
+            FIRST_LARGE + ((self.0 - SMALL_CHUNKS) << LARGE_CHUNK_BITS)
+        })
     }
 
     /// Returns the first number after the chunk.
     pub fn end(self) -> ServerId {
-        ServerId((self.0 + 1) << CHUNK_BITS)
+        Self(self.0 + 1).first()
     }
 }
 
@@ -265,6 +280,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn every_server_is_in_one_chunk() {
+        let mut before = Chunk::of(ServerId(0));
+        for number in 0..20_000 {
+            let chunk = Chunk::of(ServerId(number));
+            assert!(chunk.first().0 <= number && number < chunk.end().0);
+            assert!(chunk == before || chunk.0 == before.0 + 1, "{number}");
+            before = chunk;
+        }
+        assert_eq!(Chunk::of(ServerId(60)).0, 7, "eight chunks of 60 servers");
+        let length = |chunk: Chunk| chunk.end().0 - chunk.first().0;
+        assert_eq!((length(Chunk(127)), length(Chunk(128))), (8, 256));
+    }
 
     const LIFE: Millis = 15_000;
     const CHUNKS: i64 = 37;

@@ -14,7 +14,7 @@
 //! emptied at any time; it is filled again from PostgreSQL and from the state of the workers. A
 //! paused or emptied Redis can cost one sample per server.
 //!
-//! - **Chunks** of 256 server numbers are leased (`lease`, sans-IO). A heartbeat renews the leases of
+//! - **Chunks** of 8 or 256 server numbers are leased (`lease`, sans-IO). A heartbeat renews the leases of
 //!   a worker, and the same script hands out free chunks up to its share: the chunks divided by the
 //!   live workers. A worker stops polling by its own clock before a lease ends, so a worker that is
 //!   cut off is silent before the next begins.

@@ -22,8 +22,9 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// Enough for eight chunks.
 const SERVERS: u32 = 2_000;
+/// 128 small chunks, and four large ones.
+const CHUNKS: usize = 132;
 
 /// Starts simulated servers on loopback, which run until the process ends. Returns their port.
 pub fn farm() -> u16 {
@@ -62,7 +63,7 @@ pub fn server(number: u32, port: u16) -> NewServer {
 
 /// Returns the number of chunks of each worker.
 fn owners(raw: &mut Raw) -> HashMap<String, usize> {
-    let owners: HashMap<i64, String> = raw.attempt("HGETALL {test}:owners").unwrap_or_default();
+    let owners: HashMap<i64, String> = raw.attempt("HGETALL {test}:2:owners").unwrap_or_default();
     let mut counts = HashMap::new();
     owners
         .into_values()
@@ -126,8 +127,8 @@ async fn failures_lose_no_server_and_store_each_sample_once() {
     let three = start();
     let is_shared = |raw: &mut Raw, workers: usize| {
         let owners = owners(raw);
-        let least = 8 / workers;
-        let most = 8_usize.div_ceil(workers);
+        let least = CHUNKS / workers;
+        let most = CHUNKS.div_ceil(workers);
         owners.len() == workers
             && owners
                 .values()
@@ -176,7 +177,7 @@ async fn failures_lose_no_server_and_store_each_sample_once() {
     );
 
     let leads = |raw: &mut Raw| {
-        raw.attempt::<String>("HGET {test}:leader who")
+        raw.attempt::<String>("HGET {test}:2:leader who")
             .unwrap_or_default()
     };
     let led = leads(&mut raw);
@@ -206,7 +207,7 @@ async fn failures_lose_no_server_and_store_each_sample_once() {
     println!("one worker is cut off");
     three.signal("-STOP");
     let owner = until("its chunks are taken", few, async || {
-        owners(&mut raw).values().any(|chunks| *chunks == 8)
+        owners(&mut raw).values().any(|chunks| *chunks == CHUNKS)
     })
     .await;
     assert!(owner < 2 * INTERVAL, "{owner:?}");
