@@ -91,7 +91,7 @@ fn list(args: &Check) -> anyhow::Result<Exit> {
         Some(protocol) => vec![suite_of(protocol)?],
         None => check::SUITES.to_vec(),
     };
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     let shown = if args.json {
         print::list_json(&mut out, &suites)
     } else {
@@ -141,7 +141,7 @@ async fn test_server(
     };
     announce(args, &server, suite);
     let stop = StopRequest::watch(None)?;
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     let bar = progress();
     let mut shown = Ok(());
     let mut wire = SocketWire::new(address, protocol.info().transport);
@@ -229,7 +229,7 @@ async fn test_client(args: &Check) -> anyhow::Result<Exit> {
     let end = TestEnd::after(args.duration);
     listener.respond(&mut observer, started, &end).await;
     let judgements = observer.judgements(started.elapsed());
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     let shown = if args.json {
         print::clients_json(
             &mut out,

@@ -18,7 +18,7 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     writeln!(
         out,
         "Starting a server for each protocol on this machine, and querying it over loopback.\n"

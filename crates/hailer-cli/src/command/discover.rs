@@ -275,7 +275,7 @@ fn print(row: DiscoverRow, is_json: bool, is_first: bool) -> anyhow::Result<()> 
         };
         lines::record(&mut text, &record, false);
     }
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     out.write_all(&text)?;
     Ok(out.flush()?)
 }

@@ -7,27 +7,21 @@ use crate::print::count;
 use anyhow::Context;
 use hailer::proto::Protocol;
 use hailer::registry;
-use hailer::respond::farm::{Farm, FarmBindError, FarmConfig, FarmCounts};
+use hailer::respond::farm::{BoundPort, Farm, FarmBindError, FarmConfig, FarmCounts};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tracing::info;
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     args.log.start();
-    let farm = match Farm::new(config(args)?) {
-        Ok(farm) => farm,
-        Err(error) => usage!("{error}"),
-    };
-    let bound = farm.bind().map_err(|error| {
-        let taken = matches!(error, FarmBindError::Bind { .. });
-        let hint = "--port PROTOCOL=PORT chooses another; port 0 takes any free one";
-        if taken {
-            anyhow::anyhow!("{error} ({hint})")
-        } else {
-            error.into()
-        }
-    })?;
-    let mut out = anstream::stdout();
+    let config = config(args)?;
+    // The servers take seconds to build. A port in use is found before that.
+    let mut trial = config.clone();
+    trial.variants = trial.variants.min(1);
+    bound(&farm(trial)?, &config)?;
+    let farm = farm(config.clone())?;
+    let bound = bound(&farm, &config)?;
+    let mut out = crate::print::stdout();
     let networks: Vec<_> = args
         .network
         .iter()
@@ -67,6 +61,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     })?;
     info!("{}", summary(&counts));
     Ok(Exit::Success)
+}
+
+fn farm(config: FarmConfig) -> anyhow::Result<Farm> {
+    match Farm::new(config) {
+        Ok(farm) => Ok(farm),
+        Err(error) => usage!("{error}"),
+    }
+}
+
+/// Binds all ports of a farm. The error names the protocols of a port that is in use.
+fn bound(farm: &Farm, config: &FarmConfig) -> anyhow::Result<Vec<BoundPort>> {
+    farm.bind().map_err(|error| {
+        let FarmBindError::Bind { port: taken, .. } = &error else {
+            return error.into();
+        };
+        let here = config.ports.iter().filter(|(_, port)| port == taken);
+        let ids: Vec<&str> = here.map(|(protocol, _)| protocol.info().id).collect();
+        anyhow::anyhow!(
+            "{error}; it is that of {}: --port {}=PORT chooses another, and port 0 takes any free one",
+            ids.join(", "),
+            ids.first().copied().unwrap_or("PROTOCOL")
+        )
+    })
 }
 
 /// Builds the configuration of the farm.

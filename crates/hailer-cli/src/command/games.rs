@@ -66,7 +66,7 @@ pub(crate) fn run(args: &Games) -> anyhow::Result<Exit> {
         found.retain(|other| other.id != game.id);
         found.insert(0, game);
     }
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     if args.json {
         for game in &found {
             serde_json::to_writer(&mut out, &GameLine::from(*game))?;

@@ -11,13 +11,13 @@ use std::path::Path;
 pub(crate) fn completions(shell: Shell) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "hailer", &mut script);
-    std::io::stdout().write_all(&script)?;
+    crate::print::stdout().write_all(&script)?;
     Ok(Exit::Success)
 }
 
 pub(crate) fn man_pages(folder: Option<&Path>) -> anyhow::Result<Exit> {
     match folder {
-        None => clap_mangen::Man::new(Arguments::command()).render(&mut std::io::stdout())?,
+        None => clap_mangen::Man::new(Arguments::command()).render(&mut crate::print::stdout())?,
         Some(folder) => {
             std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
             clap_mangen::generate_to(Arguments::command(), folder)

@@ -363,7 +363,7 @@ fn draw(args: &Args, session: &JoinSession) -> anyhow::Result<()> {
             scale: scale as u16,
             has_color: anstream::AutoStream::choice(&std::io::stdout()) != ColorChoice::Never,
         };
-        let mut out = anstream::stdout();
+        let mut out = crate::print::stdout();
         write!(out, "\n{}", map::ascii(world, &view))?;
         let legend = if view.has_color {
             String::new()

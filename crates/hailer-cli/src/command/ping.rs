@@ -68,7 +68,7 @@ async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Res
     let client = Client::new(args.query_args.config(0, None));
     let patient = Client::new(args.query_args.config(RETRIES, None));
     let mut needs_retry = true;
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     let mut pace = tokio::time::interval(args.interval);
     // Skip pings that were missed while the machine was suspended.

@@ -13,7 +13,7 @@ use std::io::Write;
 const MAX_EXAMPLES: usize = 4;
 
 pub(crate) fn run(args: &Protocols) -> anyhow::Result<Exit> {
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     let all = || registry::PROTOCOLS.iter().map(|protocol| protocol.info());
     match (args.protocol.map(|protocol| protocol.info()), args.json) {
         (Some(info), true) => writeln!(out, "{:#}", describe(info))?,

@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
             args.to
         );
     }
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     if !args.json {
         writeln!(out, "listening on {address} for {}", args.to)?;
         out.flush()?;
@@ -237,7 +237,7 @@ impl OutputState {
                 offset,
                 bytes,
             };
-            shown.packet(&mut anstream::stdout().lock(), packet, self.form)
+            shown.packet(&mut crate::print::stdout(), packet, self.form)
         })
     }
 
@@ -314,7 +314,7 @@ impl OutputState {
                     offset: *offset,
                     bytes,
                 };
-                shown.broken(&mut anstream::stdout().lock(), &broken, self.form)
+                shown.broken(&mut crate::print::stdout(), &broken, self.form)
             })?;
         }
         stderr!("\x1b[31m#{connection} {client}:\x1b[0m {end}");

@@ -40,7 +40,7 @@ async fn query(
     exit: &mut Exit,
 ) -> anyhow::Result<()> {
     let progress = progress(args, entries.len());
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     let is_table = entries.len() > 1 && !args.long && !args.raw && !args.json;
     let mut rows = Vec::new();
     let mut targets = Vec::new();

@@ -19,7 +19,7 @@ pub(crate) async fn run(args: ServeStatus) -> anyhow::Result<Exit> {
     } else {
         Exit::Partial
     };
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     if args.json {
         writeln!(out, "{}", json::line(&snapshot)?)?
     } else {

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: World) -> anyhow::Result<Exit> {
         error => error.into(),
     })?;
     let addresses = server.local_addrs()?;
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     for address in &addresses {
         writeln!(
             out,

@@ -26,7 +26,7 @@ pub(crate) enum End {
 
 /// Prints events, and collects what the summary needs.
 pub(crate) struct EventPrinter {
-    out: RefCell<anstream::Stdout>,
+    out: RefCell<crate::print::Stdout>,
     is_json: bool,
     target: String,
     name: String,
@@ -87,7 +87,7 @@ struct PacketGroup {
 impl EventPrinter {
     pub(crate) fn new(args: &Join) -> Self {
         Self {
-            out: RefCell::new(anstream::stdout()),
+            out: RefCell::new(crate::print::stdout()),
             is_json: args.json,
             target: args.target.clone(),
             name: args.name.clone(),

@@ -22,6 +22,7 @@ pub(crate) mod table;
 pub(crate) mod view;
 
 use hailer::proto::model::printable;
+use std::io::{self, Write};
 use unicode_width::UnicodeWidthStr;
 
 /// Writes a line to standard error. Ignores a closed pipe, on which `eprintln!` would panic.
@@ -31,6 +32,28 @@ macro_rules! stderr {
     }};
 }
 pub(crate) use stderr;
+
+/// Standard output. It removes colors unless it is a terminal, and its errors name it.
+pub(crate) struct Stdout(anstream::Stdout);
+
+/// Returns standard output.
+pub(crate) fn stdout() -> Stdout {
+    Stdout(anstream::stdout())
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(|error| named(&error))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(|error| named(&error))
+    }
+}
+
+fn named(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("standard output: {error}"))
+}
 
 /// Returns the width of the terminal on standard output, or else `COLUMNS`. `None` means unlimited.
 pub(crate) fn columns() -> Option<usize> {

@@ -15,7 +15,7 @@ use unicode_width::UnicodeWidthStr;
 /// Maximum width of a line of text, in columns.
 const LINE_WIDTH: usize = 160;
 
-/// Width of a field's name, in columns.
+/// Least width of a field's name, in columns.
 const NAME_WIDTH: usize = 16;
 
 /// Maximum width of a rule's key, in columns.
@@ -31,9 +31,11 @@ pub(crate) fn answer(
 ) -> std::io::Result<()> {
     let status = &answer.status;
     heading(out, status, answer.transcript.protocol, target)?;
+    let own = status.extra.iter().map(|extra| title(extra.key).width());
+    let width = own.max().unwrap_or(0).clamp(NAME_WIDTH, 2 * NAME_WIDTH);
     let mut row = |name: &str, value: &str| {
-        let value = wrapped(value, NAME_WIDTH + 3);
-        writeln!(out, "  \x1b[2m{name:<NAME_WIDTH$}\x1b[0m {value}")
+        let value = wrapped(value, width + 3);
+        writeln!(out, "  \x1b[2m{name:<width$}\x1b[0m {value}")
     };
     let round_trip = answer.latency.as_secs_f64() * 1e3;
     row(

@@ -1,6 +1,7 @@
 //! Mistakes of new users: each one has one line with the correction, and exit code 2.
 
-use crate::tool::{Temporary, command, finish, run};
+use crate::tool::{Process, Temporary, command, finish, finish_started, run};
+use std::io::Read;
 
 /// Arguments, and a part of the message. The commands run in the folder of this crate.
 static MISTAKES: &[(&str, &str)] = &[
@@ -359,6 +360,62 @@ fn a_target_without_a_protocol_in_a_file_is_explained() {
     run(["monitor", "--config", file.text(), "--check-config"]).fails_as_usage(
         "server.target: name the game or the protocol, such as minecraft://127.0.0.1",
     );
+}
+
+/// The error names the output that is full.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_full_device_is_named() {
+    for line in [
+        "protocols",
+        "protocols a2s --json",
+        "games",
+        "check --list",
+        "decode fefd0900000001",
+        "serve --example",
+        "completions bash",
+        "man",
+        "ping a2s://127.211.7.9 -c 1 --timeout 50ms",
+        "query a2s://127.211.7.9 --timeout 50ms --json",
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let mut command = command(line.split_whitespace());
+        let mut process = Process::start(command.stdout(full.unwrap()));
+        let mut err = String::new();
+        let mut stream = process.child.stderr.take().unwrap();
+        stream.read_to_string(&mut err).unwrap();
+        assert_eq!(process.wait().code(), Some(1), "{line}: {err}");
+        assert!(err.contains("error: standard output"), "{line}: {err}");
+    }
+}
+
+/// Ctrl-C prints the answers so far.
+#[test]
+#[cfg(unix)]
+fn a_stopped_query_prints_the_answers_so_far() {
+    let serve = crate::tool::Serve::with(&["--demo"]);
+    let (received, first) = std::sync::mpsc::channel();
+    let silent = crate::support::Server::script(move |_| {
+        let _ = received.send(());
+        Vec::new()
+    });
+    let targets = [
+        format!("minecraft-query://{}", serve.address()),
+        format!("ugp://{}", silent.address),
+    ];
+    for is_json in [false, true] {
+        let mut args = vec!["query", &targets[0], &targets[1], "--timeout", "15s"];
+        args.extend(is_json.then_some("--json"));
+        let process = Process::start(&mut command(args));
+        first.recv().unwrap();
+        // The other server replies within a millisecond.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let kill = format!("kill -INT {}", process.child.id());
+        let mut shell = std::process::Command::new("sh");
+        assert!(shell.args(["-c", &kill]).status().unwrap().success());
+        let output = finish_started(process).ends_with(130);
+        assert!(output.out.contains("Hailer demo"), "{}", output.out);
+    }
 }
 
 /// A host whose ports are all closed has one sentence.

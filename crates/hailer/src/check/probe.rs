@@ -209,6 +209,9 @@ impl Probe<'_> {
         is_reply: &dyn Fn(&[u8]) -> bool,
     ) -> Option<Vec<u8>> {
         for _ in 0..TRIES {
+            if (self.is_stopped)() {
+                break;
+            }
             self.send(socket, request);
             let sent = self.wire.now();
             if let Some(reply) = self.awaited(socket, self.config.timeout, is_reply) {
@@ -303,6 +306,10 @@ impl Probe<'_> {
         let mut socket = self.open().map_err(|outcome| outcome.detail().to_owned())?;
         let mut action = driver.start(self.wire.now(), &mut out);
         loop {
+            // The caller drops the result of a probe that was stopped.
+            if (self.is_stopped)() {
+                return Err("stopped".into());
+            }
             let more = matches!(action, Action::SendMore);
             match action {
                 Action::End(Ok(output)) => return Ok(output.status),

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Decode) -> anyhow::Result<Exit> {
     let game = Game::new(args)?;
     let mut session = DecodeSession {
         args,
-        out: anstream::stdout(),
+        out: crate::print::stdout(),
         is_sound: true,
         skipped: 0,
         requests: HashMap::new(),

@@ -48,7 +48,7 @@ pub(super) fn add(args: &MonitorAdd) -> anyhow::Result<Exit> {
     let added = Api::new(&args.remote)?.send("POST", "servers", Some(server))?;
     let shown = added["name"].as_str().unwrap_or(&name);
     writeln!(
-        anstream::stdout(),
+        crate::print::stdout(),
         "watching {} as {}",
         line(&target, 300),
         line(shown, MAX_CELL_CHARS)
@@ -72,7 +72,7 @@ pub(super) fn remove(args: &MonitorName) -> anyhow::Result<Exit> {
     }
     Api::new(&args.remote)?.send("DELETE", &format!("servers/{}", args.name), None)?;
     writeln!(
-        anstream::stdout(),
+        crate::print::stdout(),
         "removed {}; its history is kept",
         args.name
     )?;
@@ -82,7 +82,7 @@ pub(super) fn remove(args: &MonitorName) -> anyhow::Result<Exit> {
 /// Runs `hailer monitor list`.
 pub(super) fn list(remote: &MonitorRemote, as_json: bool) -> anyhow::Result<Exit> {
     let api = Api::new(remote)?;
-    let mut out = BufWriter::new(anstream::stdout());
+    let mut out = BufWriter::new(crate::print::stdout());
     let mut rows = Vec::new();
     let mut next = Some(format!("servers?limit={SERVERS_PER_PAGE}"));
     while let Some(path) = next.take() {
@@ -169,7 +169,7 @@ pub(super) fn test_alert(args: &MonitorTest) -> anyhow::Result<Exit> {
     for name in chosen {
         let alerts: &alert::CheckedConfig = &config.alerts;
         match alerts.test(&name) {
-            Ok(()) => writeln!(anstream::stdout(), "{name}: arrived")?,
+            Ok(()) => writeln!(crate::print::stdout(), "{name}: arrived")?,
             Err(why) => {
                 stderr!("\x1b[31m{name}:\x1b[0m {}", line(&why, 300));
                 exit = Exit::Partial;

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         Some(MonitorAction::Import(args)) => return super::block_on(actions::import(args)),
     }
     if args.example {
-        write!(std::io::stdout(), "{}", config::EXAMPLE)?;
+        write!(crate::print::stdout(), "{}", config::EXAMPLE)?;
         return Ok(Exit::Success);
     }
     if !args.check_config {
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
         if !config.masters.is_empty() {
             parts.push(count(config.masters.len(), "master server"));
         }
-        writeln!(std::io::stdout(), "valid: {}", parts.join(", "))?;
+        writeln!(crate::print::stdout(), "valid: {}", parts.join(", "))?;
         return Ok(Exit::Success);
     }
     threads(async {
@@ -354,7 +354,7 @@ async fn monitor(
     let pages = tokio::spawn(web::serve(listener, app, web::LIMITS, async {
         drop(closed.await);
     }));
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     writeln!(
         out,
         "watching {} at http://{address}",

@@ -49,7 +49,7 @@ const SUMMARY_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
     if args.example {
-        write!(std::io::stdout(), "{}", config::EXAMPLE)?;
+        write!(crate::print::stdout(), "{}", config::EXAMPLE)?;
         return Ok(Exit::Success);
     }
     let (config, warnings) = match &args.config {
@@ -68,7 +68,11 @@ pub(crate) fn run(args: &Serve) -> anyhow::Result<Exit> {
         for warning in &warnings {
             warn!("{warning}");
         }
-        writeln!(std::io::stdout(), "valid: {}", summary_of(&config.servers))?;
+        writeln!(
+            crate::print::stdout(),
+            "valid: {}",
+            summary_of(&config.servers)
+        )?;
         return Ok(Exit::Success);
     }
     // Must be first: inherited sockets are identified by their descriptor numbers.
@@ -138,7 +142,7 @@ async fn serve(
     let observer = observe::start(&observe_config(args, &config.observe), move || {
         seen.snapshot()
     })?;
-    let mut out = anstream::stdout();
+    let mut out = crate::print::stdout();
     for (listener, protocols) in generation.listeners.iter().zip(protocols(servers)) {
         writeln!(out, "listening on {} for {protocols}", listener.address)?;
     }

@@ -179,15 +179,16 @@ fn open_output(
 
 /// Returns the error of an output that could not be written.
 fn unwritten(error: io::Error, options: &OutputOptions) -> anyhow::Error {
-    let context = match (options.journal(), &options.checkpoint) {
-        // The caller treats a closed pipe as success.
-        (None, _) => "standard output could not be written",
-        (Some(_), None) => "the output could not be written",
-        (Some(_), Some(_)) => {
-            "the output could not be written (to continue, run the same command with --resume)"
-        }
+    // The caller treats a closed pipe as success.
+    let output = options.journal().map_or_else(
+        || "standard output".to_owned(),
+        |path| path.display().to_string(),
+    );
+    let resume = match (&options.output, &options.checkpoint) {
+        (Some(_), Some(_)) => " (to continue, run the same command with --resume)",
+        _ => "",
     };
-    anyhow::Error::from(error).context(context)
+    anyhow::Error::from(error).context(format!("{output} could not be written{resume}"))
 }
 
 /// Reports that the sweep was stopped, and how to continue it.
