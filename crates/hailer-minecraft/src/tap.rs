@@ -367,7 +367,7 @@ impl Candidate {
                 lane.seal(build, secret);
             }
             Packet::LoginRequest(login) if is_guess && build < Build::W17a => {
-                if login.protocol != build.protocol().into() {
+                if login.protocol != i32::from(build.protocol()) {
                     lane.failed = Some(TapError::Protocol(login.protocol));
                     return false;
                 }
