@@ -23,7 +23,7 @@ fn three_processes_create_and_update_the_tables_at_once() {
             open("an empty database").await;
             let pool = sqlx::AnyPool::connect(&url).await.unwrap();
             let older = "ALTER TABLE sample DROP COLUMN length; ALTER TABLE rollup DROP COLUMN observed, DROP COLUMN up;
-                         DROP TABLE last_icon; DELETE FROM _sqlx_migrations WHERE version >= 4";
+                         DROP TABLE last_icon; DROP TABLE former_name; DELETE FROM _sqlx_migrations WHERE version >= 4";
             sqlx::raw_sql(older).execute(&pool).await.unwrap();
             open("a database of an older version").await;
             for new in ["SELECT png FROM last_icon", "SELECT length FROM sample"] {
