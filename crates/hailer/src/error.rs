@@ -3,11 +3,15 @@
 use crate::drive::ExchangeError;
 use crate::target::TargetError;
 use crate::transcript::Transcript;
+use hailer_proto::model::printable;
 use hailer_proto::{Fault, Info, Transport};
 use std::fmt::{self, Formatter};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
+
+/// Bytes of a web page that are searched for its title.
+const MAX_PAGE_START: usize = 1 << 16;
 
 /// Reason why a query has no answer.
 ///
@@ -331,6 +335,13 @@ impl Error {
                 ..
             } => format!("refused by the server: {fault}"),
             Self::Malformed {
+                transcript,
+                fault,
+                datagram,
+            } if transcript.protocol.transport == Transport::Http => {
+                malformed_body(transcript.protocol.title, fault, datagram)
+            }
+            Self::Malformed {
                 transcript, fault, ..
             } => format!("malformed {} reply: {fault}", transcript.protocol.title),
             Self::Flood { transcript, bytes } => format!(
@@ -434,6 +445,54 @@ fn closed_ports(failures: &[ProtocolFailure], ip: IpAddr) -> String {
         "{ip}: nothing listens on {}: the server is down, its query is disabled, or it is on another port",
         lists.join(" and ")
     )
+}
+
+/// Describes an HTTP response that is no reply of a protocol. Offsets count from the start of the
+/// body, since people do not see the headers.
+fn malformed_body(protocol: &str, fault: &Fault, response: &[u8]) -> String {
+    const END: &[u8] = b"\r\n\r\n";
+    let end = response.windows(END.len()).position(|four| four == END);
+    let start = end.map_or(0, |end| end + END.len());
+    let body = response.get(start..).unwrap_or_default();
+    if let Some(title) = web_page(body) {
+        let title = if title.is_empty() {
+            String::new()
+        } else {
+            format!(" with the title {title:?}")
+        };
+        return format!(
+            "sent a web page{title} in place of a reply of {protocol}: the port belongs to a web server"
+        );
+    }
+    match fault {
+        Fault::Malformed(error) if error.at >= start => {
+            let mut in_body = *error;
+            in_body.at -= start;
+            format!("malformed {protocol} reply: {in_body} (in the body)")
+        }
+        fault => format!("malformed {protocol} reply: {fault}"),
+    }
+}
+
+/// Returns the title of a web page, at most 100 characters, or an empty text if it has none. `None` if
+/// the bytes are no web page.
+fn web_page(body: &[u8]) -> Option<String> {
+    let start = body
+        .get(..body.len().min(MAX_PAGE_START))
+        .unwrap_or_default();
+    let text = String::from_utf8_lossy(start);
+    let text = text.trim_start_matches(['\u{FEFF}', ' ', '\t', '\r', '\n']);
+    let lower = text.to_ascii_lowercase();
+    let is_page =
+        text.starts_with('<') && (lower.contains("<html") || lower.contains("<!doctype html"));
+    let title = || {
+        let (_, rest) = lower.split_once("<title")?;
+        let at = lower.len() - rest.len() + rest.find('>')? + 1;
+        let title = text.get(at..)?.split('<').next()?;
+        let words: Vec<&str> = title.split_whitespace().collect();
+        Some(printable(&words.join(" ")).chars().take(100).collect())
+    };
+    is_page.then(|| title().unwrap_or_default())
 }
 
 fn port_closed(transcript: &Transcript) -> String {

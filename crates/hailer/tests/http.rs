@@ -274,7 +274,7 @@ async fn bodies_that_are_no_status_are_named() {
         (ok(&deep), "JSON"),
         (ok(&many), "JSON"),
         (ok(&nested), "JSON"),
-        (ok("<html>"), "JSON"),
+        (ok("<html>"), "a web page"),
         (ok(""), "JSON"),
         (ok("{}"), "Eco"),
         (gzip.to_vec(), "compression"),
@@ -512,5 +512,30 @@ async fn certificates_are_verified_unless_any_is_accepted() {
     ] {
         let error = query(tls, address).await.unwrap_err().to_string();
         assert!(error.contains(problem), "{tls:?}: {error}");
+    }
+}
+
+/// A web server on the port of a game is common, and its page is no riddle about JSON.
+#[tokio::test]
+async fn a_web_page_is_named_with_its_title() {
+    for (body, expected) in [
+        (
+            "<!DOCTYPE html>\n<html><head><TITLE lang=en>Zürich &\n  harbour\x1b[2J</TITLE></head></html>",
+            "sent a web page with the title \"Zürich & harbour",
+        ),
+        (
+            "<html>hello</html>",
+            "sent a web page in place of a reply of FiveM",
+        ),
+        ("  nothing", "reply: JSON at offset 2: "),
+    ] {
+        let server = Server::new(move |_, mut stream| {
+            let _ = stream.write_all(&ok(body));
+        });
+        let error = query_in("fivem-http", &server).await.unwrap_err();
+        assert_eq!(error.kind(), "malformed");
+        let text = error.to_string();
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains('\x1b'), "{text}");
     }
 }

@@ -85,7 +85,7 @@ fn disclosing() -> Server {
             return vec![token];
         };
         let has_token = request.get(45) == Some(&1) && request.ends_with(b"s3cret");
-        let info = b"\x01\0A\x01\0B\0\0\0\0\x14\0\0\0\x01\x001\x03\0\0\0\x08\x00000000000";
+        let info = b"\x01\0A\x01\0B\0\0\0\0\x14\0\0\0\x01\x001\x03\0\0\0\x08\x0000000000";
         let players = [0; 12];
         let (kind, body) = match request.get(8) {
             Some(2) if has_token => (2, &players[..]),
