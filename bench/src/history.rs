@@ -116,6 +116,7 @@ pub(crate) fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
         latency: Some(20_000 + players),
         sent: 2,
         resent: 0,
+        observed_ms: 60_000,
     }
 }
 

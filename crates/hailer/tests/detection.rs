@@ -108,11 +108,13 @@ fn sample() -> Status {
     status("Harbour", &["Alice", "Bob"])
 }
 
+/// A request of a recorded conversation with its replies.
+type RecordedRequest = (Vec<u8>, Vec<Vec<u8>>);
+
 enum DatagramServer {
     Responder(Box<Service>),
     Version1(Arc<dyn Responder>),
-    /// Requests of a recorded conversation with their replies.
-    Recorded(Vec<(Vec<u8>, Vec<Vec<u8>>)>),
+    Recorded(Vec<RecordedRequest>),
 }
 
 impl DatagramServer {
@@ -158,7 +160,7 @@ impl DatagramServer {
 }
 
 /// Returns the requests and replies of the first complete conversation of a protocol.
-fn recorded(protocol: &'static dyn Protocol) -> Option<Vec<(Vec<u8>, Vec<Vec<u8>>)>> {
+fn recorded(protocol: &'static dyn Protocol) -> Option<Vec<RecordedRequest>> {
     let conversations = vector::conversations(protocol);
     let complete = conversations.iter().find(|conversation| {
         let has_loss = conversation.lines.iter().any(|(_, line)| {
@@ -169,7 +171,7 @@ fn recorded(protocol: &'static dyn Protocol) -> Option<Vec<(Vec<u8>, Vec<Vec<u8>
         });
         conversation.ask.depth == hailer::Depth::Full && !has_loss
     })?;
-    let mut pairs: Vec<(Vec<u8>, Vec<Vec<u8>>)> = Vec::new();
+    let mut pairs: Vec<RecordedRequest> = Vec::new();
     for (_, line) in &complete.lines {
         match line {
             Line::Sent(bytes) | Line::SentMore(bytes) => pairs.push((bytes.clone(), Vec::new())),

@@ -77,10 +77,10 @@ fn a_client_of_source_repeats_the_challenge() {
     let get = [b"\xFF\xFF\xFF\xFFqconnect0x", &b"0B5A17C3\0"[..]].concat();
     scene.send(&get);
     let header = b"\xFF\xFF\xFF\xFFA3IOZ";
-    let auth = b"\x03\0\0\0\0\0\x7F\x8B\x45\x02\x10\x01\x40\x01\0000000\0";
+    let auth = b"\x03\0\0\0\0\0\x7F\x8B\x45\x02\x10\x01\x40\x01\x00000000\0";
     assert!(scene.reply(&[&header[..], &challenge, &own, auth].concat()));
     // Protocol 24, a ticket of Steam.
-    let name = b"Player\0\0002000\0";
+    let name = b"Player\0\x00002000\0";
     let connect = [
         b"\xFF\xFF\xFF\xFFk\x18\0\0\0\x03\0\0\0",
         &challenge[..],

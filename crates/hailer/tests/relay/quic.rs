@@ -101,7 +101,7 @@ fn flood(to: SocketAddr, datagram: &[u8], is_over: &AtomicBool) -> Vec<(u64, u64
             number += 1;
             // Sometimes with other bytes, which no key decrypts.
             let mut datagram = datagram.to_vec();
-            if number % 3 == 0 {
+            if number.is_multiple_of(3) {
                 datagram[6..14].copy_from_slice(&number.to_be_bytes());
             }
             if victim.send_to(&datagram, to).is_ok() {

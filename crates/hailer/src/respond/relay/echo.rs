@@ -71,8 +71,8 @@ struct SentReply {
 impl EchoMemory {
     const FILTER_WORDS: usize = 256;
 
-    pub(super) fn new() -> Box<Self> {
-        Box::new(Self {
+    pub(super) fn new() -> Self {
+        Self {
             sent: [0; Self::FILTER_WORDS],
             exact: Some(Vec::new()),
             replies: [SentReply {
@@ -82,7 +82,7 @@ impl EchoMemory {
             }; REPLIES],
             count: 0,
             left: 0,
-        })
+        }
     }
 
     /// Returns the words and bits of a window.
@@ -370,7 +370,7 @@ mod tests {
     /// A relay's memory with any number of sources.
     struct Scene {
         shared: SharedWindows,
-        sources: Vec<Box<EchoMemory>>,
+        sources: Vec<EchoMemory>,
     }
 
     impl Scene {

@@ -297,7 +297,7 @@ impl<S> Sessions<S> {
             has_retried,
             state: SessionState::New,
             standing: match self.limits.verification {
-                RelayVerification::Echo => Standing::Unverified(EchoMemory::new()),
+                RelayVerification::Echo => Standing::Unverified(Box::new(EchoMemory::new())),
                 RelayVerification::Ratio => Standing::Ratio,
                 RelayVerification::Off => Standing::Verified(None),
             },
