@@ -26,9 +26,10 @@ const MAX_INFO: usize = 900;
 const MAX_SHORT_INFO: usize = 600;
 /// Longest name of a player in bytes. Games accept 35.
 const MAX_NAME: usize = 32;
-/// Longest infostring of a short reply in bytes, without its challenge: with headers, the reply is
+/// Longest infostrings of short replies in bytes, without their challenges: with headers, a reply is
 /// at most 3 times as long as the shortest request.
 const MAX_TINY_INFO: usize = 66;
+const MAX_TINY_STATUS: usize = 69;
 /// Longest name in a short reply, in bytes.
 const MAX_TINY_NAME: usize = 20;
 /// Start of a status reply, longest number of lines and challenge with their keys, and a line feed.
@@ -93,8 +94,10 @@ impl Quake3Config {
 pub struct Quake3Responder {
     /// Infostring of an info reply, without challenge.
     info: Vec<u8>,
-    /// Infostring of a short reply.
+    /// Infostring of a short info reply.
     tiny_info: Vec<u8>,
+    /// Infostring of a short status reply.
+    tiny_status: Vec<u8>,
     /// Infostring of a status reply.
     status: Vec<u8>,
     /// Player lines.
@@ -119,6 +122,7 @@ impl Quake3Responder {
         Self {
             info: variables.info(),
             tiny_info: variables.tiny_info(),
+            tiny_status: variables.tiny_status(),
             status: info,
             players: players.into_bytes(),
         }
@@ -149,15 +153,21 @@ impl Responder for Quake3Responder {
         Verdict::Reply { is_verified: false }
     }
 
-    /// Returns an info reply with a short name and the counts, also to a status request
+    /// Returns a reply of the requested kind with a short name and the counts, without players
     /// (spec/quake3.md#10).
     fn short_reply(&self, request: &[u8], out: &mut Vec<u8>) -> bool {
         let Ok(request) = Request::read(request, &mut Notes::discarding()) else {
             return false;
         };
-        message::write_start(Kind::Info, out);
-        out.extend_from_slice(&self.tiny_info);
+        message::write_start(request.kind, out);
+        out.extend_from_slice(match request.kind {
+            Kind::Info => &self.tiny_info,
+            Kind::Status => &self.tiny_status,
+        });
         write_challenge(request.challenge, out);
+        if request.kind == Kind::Status {
+            out.push(b'\n');
+        }
         true
     }
 }
@@ -236,6 +246,20 @@ impl Variables {
         out.option("sv_maxclients", self.max.as_deref())
             .pair("clients", &self.clients)
             .pair("hostname", cut(&self.name, MAX_TINY_NAME));
+        out.finish()
+    }
+
+    fn tiny_status(&self) -> Vec<u8> {
+        // At least 13 bytes are left for the name.
+        const KEYS: usize = "\\sv_maxclients\\\\clients\\\\listed\\0\\sv_hostname\\".len();
+        let counts = self.max.as_ref().map_or(0, String::len) + self.clients.len();
+        let room = MAX_TINY_STATUS - KEYS - counts;
+        let mut out = InfostringWriter::new(MAX_TINY_STATUS);
+        out.option("sv_maxclients", self.max.as_deref())
+            .pair("clients", &self.clients)
+            .pair("listed", "0")
+            .pair("sv_hostname", cut(&self.name, room.min(MAX_TINY_NAME)))
+            .option("mapname", self.map.as_deref());
         out.finish()
     }
 
@@ -458,8 +482,14 @@ mod tests {
                 out.len()
             );
             let reply = Reply::read(&out, &mut Notes::default()).unwrap();
-            assert_eq!(reply.kind, Kind::Info);
+            let is_status = text.to_lowercase().starts_with("getstatus");
+            let kind = if is_status { Kind::Status } else { Kind::Info };
+            assert_eq!(reply.kind, kind, "{text}");
             assert_eq!(reply.info.number("clients"), Some(MAX_COUNT));
+            assert_eq!(reply.info.number("sv_maxclients"), Some(MAX_COUNT));
+            let name = if is_status { "sv_hostname" } else { "hostname" };
+            let name = reply.info.text(name);
+            assert!(name.is_some_and(|name| !name.is_empty()), "{text}");
         }
         assert!(!responder.short_reply(&request("getchallenge"), &mut Vec::new()));
     }
