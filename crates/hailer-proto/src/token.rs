@@ -1,9 +1,11 @@
 //! Stateless challenge tokens: proof that a client receives datagrams sent to its address.
 //!
-//! A token is a keyed hash (SipHash-2-4, 128 bits) of purpose, address, port and [`Epoch`]. Nothing
+//! A token is a keyed hash (SipHash-2-4, 128 bits) of purpose, address, port and [`Epoch`]. The port
+//! is 0 unless the option `bind-port` is set. Nothing
 //! is stored per client, so a flood of forged addresses takes no memory. Keys rotate; tokens of the
 //! previous key stay valid until the next rotation.
 
+use crate::protocol::Doc;
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
 use siphasher::sip128::{Hasher128, SipHasher24};
@@ -87,6 +89,19 @@ impl Keys {
         let secrets = core::iter::once(&self.current).chain(&self.previous);
         secrets.map(move |secret| tag(secret, purpose, from, epoch))
     }
+}
+
+/// The option of responders that binds tokens to ports.
+pub(crate) const BIND_PORT: Doc = Doc::new(
+    "bind-port",
+    "Whether a challenge token is valid only for the port that requested it, not for every port of the address; \
+           default false: some clients, such as node-gamedig, send each request from another port",
+);
+
+/// Returns the address that a token is bound to.
+pub(crate) fn owner(from: SocketAddr, is_port_bound: bool) -> SocketAddr {
+    let port = if is_port_bound { from.port() } else { 0 };
+    SocketAddr::new(from.ip(), port)
 }
 
 fn tag(secret: &[u8; 16], purpose: u8, from: SocketAddr, epoch: Epoch) -> u128 {

@@ -9,7 +9,7 @@ use super::message::{
 use super::split::{MAX_PARTS, write_part};
 use crate::model::{Extra, Status, Value, printable};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
-use crate::token::{Epoch, Keys};
+use crate::token::{BIND_PORT, Epoch, Keys, owner};
 use crate::wire::{Notes, cut};
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -54,11 +54,7 @@ pub(super) static OPTIONS: &[Doc] = &[
         "Whether info needs a challenge: \"always\" (default), or \"never\" for clients from before 2020, which \
                sends up to 500 bytes for 25 to any address",
     ),
-    Doc::new(
-        "bind-port",
-        "Whether a challenge is valid only for the port that requested it, default true; false serves clients that \
-               open a socket for each request",
-    ),
+    BIND_PORT,
     Doc::new(
         "app-id",
         "Number of the game on Steam, such as 730; by default that of the status, or else 0. Some clients read no \
@@ -97,7 +93,7 @@ impl Default for A2sConfig {
         Self {
             players: Disclosure::default(),
             is_info_challenged: true,
-            is_port_bound: true,
+            is_port_bound: false,
             app_id: None,
         }
     }
@@ -130,7 +126,7 @@ impl A2sConfig {
         Ok(Self {
             players,
             is_info_challenged: challenge != Some("never"),
-            is_port_bound: options.bool("bind-port", true)?,
+            is_port_bound: options.bool("bind-port", false)?,
             app_id,
         })
     }
@@ -200,10 +196,7 @@ impl A2sResponder {
 
     /// Returns the address of the client as challenges contain it.
     fn challenge_owner(&self, from: SocketAddr) -> SocketAddr {
-        if self.is_port_bound {
-            return from;
-        }
-        SocketAddr::new(from.ip(), 0)
+        owner(from, self.is_port_bound)
     }
 
     fn accepts(&self, challenge: Option<Challenge>, from: SocketAddr, epoch: Epoch) -> bool {
@@ -590,7 +583,6 @@ mod tests {
         for (from, epoch) in [
             ("192.0.2.7:50000", NOW.0 + GENERATIONS),
             ("192.0.2.7:50000", NOW.0 - 1),
-            ("192.0.2.7:50001", NOW.0),
             ("192.0.2.8:50000", NOW.0),
         ] {
             assert_ne!(verdict(from, epoch, known), accepted, "{from} {epoch}");
@@ -745,7 +737,7 @@ mod tests {
     #[test]
     fn options() {
         let defaults = A2sConfig::read(&Options::default()).unwrap();
-        assert!(defaults.is_port_bound && defaults.is_info_challenged);
+        assert!(!defaults.is_port_bound && defaults.is_info_challenged);
         assert_eq!(defaults.players, Disclosure::Names);
         let status = crowd(2, "n");
         let anonymous = with_option(&status, "players", "anonymous");
@@ -755,13 +747,17 @@ mod tests {
         };
         assert!(list.list.iter().all(|player| player.name.is_empty()));
         assert_eq!(list.list.len(), 2);
-        let unbound = A2sConfig::read(&Options::default().with("bind-port", false)).unwrap();
-        let unbound = A2sResponder::new(&status, &Keys::new([7; 16]), &unbound);
-        let request = bytes(Request::Info(Some(challenge(&unbound, NOW))));
-        for (from, is_verified) in [("192.0.2.7:9", true), ("192.0.2.8:50000", false)] {
-            let from = from.parse().unwrap();
-            let verdict = unbound.answer(from, NOW, &request, &mut Vec::new());
-            assert_eq!(verdict, Verdict::Reply { is_verified });
+        for is_port_bound in [false, true] {
+            let options = Options::default().with("bind-port", is_port_bound);
+            let config = A2sConfig::read(&options).unwrap();
+            let responder = A2sResponder::new(&status, &Keys::new([7; 16]), &config);
+            let request = bytes(Request::Info(Some(challenge(&responder, NOW))));
+            for (from, is_verified) in [("192.0.2.7:9", !is_port_bound), ("192.0.2.8:50000", false)]
+            {
+                let from = from.parse().unwrap();
+                let verdict = responder.answer(from, NOW, &request, &mut Vec::new());
+                assert_eq!(verdict, Verdict::Reply { is_verified });
+            }
         }
         let hidden = with_option(&status, "players", "none");
         let request = bytes(Request::Players(Some(Challenge::REQUEST)));

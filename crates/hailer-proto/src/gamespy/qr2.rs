@@ -4,7 +4,7 @@
 use super::deviation::{PART_GAP, TRUNCATED_REPLY};
 use super::status::Column;
 use super::{MAX_FIELD_NAME, MAX_ROW, Reply, write_decimal};
-use crate::token::{Epoch, Keys};
+use crate::token::{Epoch, Keys, owner};
 use crate::wire::{Error, Notes, Reader, Writer, by_content, decimal, first_nul};
 use alloc::format;
 use alloc::string::String;
@@ -109,11 +109,7 @@ impl Challenges {
 
     /// Returns the address of the client as tokens contain it.
     fn bound(&self, from: SocketAddr) -> SocketAddr {
-        if self.is_port_bound {
-            from
-        } else {
-            SocketAddr::new(from.ip(), 0)
-        }
+        owner(from, self.is_port_bound)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::gamespy::qr2::{
 use crate::gamespy::{Dialect, Outgoing, Row};
 use crate::model::Status;
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
-use crate::token::{Epoch, Keys};
+use crate::token::{BIND_PORT, Epoch, Keys};
 use crate::wire::Notes;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -27,11 +27,7 @@ const MAX_PAIR_PARTS: usize = 4;
 const END_ROOM: usize = 2;
 
 pub(super) static OPTIONS: &[Doc] = &[
-    Doc::new(
-        "bind-port",
-        "Whether a challenge token is good only for the port that asked for it (default true). Some versions of \
-           node-gamedig send the query from another port; false serves them",
-    ),
+    BIND_PORT,
     Doc::new(
         "challenge",
         "Whether queries need a challenge token (default true). Some clients send none, such as qstat with -gs3; \
@@ -53,7 +49,7 @@ pub struct GameSpy3Config {
 impl Default for GameSpy3Config {
     fn default() -> Self {
         Self {
-            is_port_bound: true,
+            is_port_bound: false,
             needs_token: true,
         }
     }
@@ -68,7 +64,7 @@ impl GameSpy3Config {
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
         Ok(Self {
-            is_port_bound: options.bool("bind-port", true)?,
+            is_port_bound: options.bool("bind-port", false)?,
             needs_token: options.bool("challenge", true)?,
         })
     }

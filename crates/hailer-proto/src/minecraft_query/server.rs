@@ -6,7 +6,7 @@ use crate::gamespy::fits_latin1;
 use crate::gamespy::qr2::{self, Challenges, REPLY_HEADER, TYPE_ECHO, TYPE_QUERY};
 use crate::model::{Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
-use crate::token::{Epoch, Keys};
+use crate::token::{BIND_PORT, Epoch, Keys};
 use crate::wire::{Latin1, Notes, cut};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -27,11 +27,7 @@ pub(super) static OPTIONS: &[Doc] = &[
                cannot hold every text, else ISO-8859-1, like older servers; \"latin-1\": characters outside of it become \
                question marks; \"utf-8\": always",
     ),
-    Doc::new(
-        "bind-port",
-        "Whether a challenge token is good only for the port that asked for it (default true). Some versions of \
-               node-gamedig send the stat from another port; false serves them",
-    ),
+    BIND_PORT,
     Doc::new(
         "max-reply",
         "The longest full stat in bytes, 1024 to 65507 (default); names past it are left out. 1400 avoids fragments",
@@ -70,7 +66,7 @@ impl Default for MinecraftQueryConfig {
     fn default() -> Self {
         Self {
             encoding: Encoding::Auto,
-            is_port_bound: true,
+            is_port_bound: false,
             max_reply: MAX_REPLY,
         }
     }
@@ -96,7 +92,7 @@ impl MinecraftQueryConfig {
         )?;
         Ok(Self {
             encoding,
-            is_port_bound: options.bool("bind-port", true)?,
+            is_port_bound: options.bool("bind-port", false)?,
             max_reply: max_reply as usize,
         })
     }
@@ -525,11 +521,6 @@ mod tests {
             Verdict::Drop("token"),
             "from the future"
         );
-        let other = SocketAddr::new(client_address().ip(), 50001);
-        assert_eq!(
-            stat(&responder, other, NOW, token).0,
-            Verdict::Drop("token")
-        );
         assert_eq!(
             stat(&responder, client_address(), NOW, Token::Number(0)).0,
             Verdict::Drop("token")
@@ -539,9 +530,9 @@ mod tests {
     }
 
     #[test]
-    fn a_token_may_be_bound_to_the_address_alone() {
+    fn a_token_may_be_bound_to_the_port() {
         let config = MinecraftQueryConfig {
-            is_port_bound: false,
+            is_port_bound: true,
             ..MinecraftQueryConfig::default()
         };
         let responder = responder(&status(1), &config);
@@ -549,7 +540,7 @@ mod tests {
         let other_port = SocketAddr::new(client_address().ip(), 50001);
         assert_eq!(
             stat(&responder, other_port, NOW, token).0,
-            Verdict::Reply { is_verified: true }
+            Verdict::Drop("token")
         );
         let other_address = SocketAddr::new("192.0.2.8".parse().unwrap(), 50000);
         assert_eq!(

@@ -9,7 +9,7 @@ use super::message::{
 use super::v1;
 use crate::model::{Player, Status, Text, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
-use crate::token::{Epoch, Keys};
+use crate::token::{BIND_PORT, Epoch, Keys, owner};
 use crate::wire::{Notes, cut};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -56,11 +56,7 @@ pub(super) static OPTIONS: &[Doc] = &[
         "announce-address",
         "Whether to tell the status' address, default false; needs a host there",
     ),
-    Doc::new(
-        "bind-port",
-        "Whether a challenge token is valid only for the port that requested it, default false: some clients open \
-               a socket for each query",
-    ),
+    BIND_PORT,
     Doc::new(
         "v1",
         "Whether to answer version 1 too, default false: always basic, which must be public; at most 256 bytes \
@@ -208,11 +204,7 @@ impl OneQueryResponder {
 
     /// Returns the address of the client as challenge tokens contain it.
     fn token_owner(&self, from: SocketAddr) -> SocketAddr {
-        if self.is_port_bound {
-            from
-        } else {
-            SocketAddr::new(from.ip(), 0)
-        }
+        owner(from, self.is_port_bound)
     }
 
     fn accepts(&self, Token(token): Token, from: SocketAddr, epoch: Epoch) -> bool {

@@ -7,7 +7,7 @@ use super::message::write_integer;
 use super::message::{self, FLAG_PASSWORD, FLAG_TIME_SCORE, Form, Request, Token};
 use crate::model::{Player, Status, Text, Value, is_control};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
-use crate::token::{Epoch, Keys};
+use crate::token::{Epoch, Keys, owner};
 use crate::wire::{Notes, cut};
 use alloc::string::{String, ToString};
 use alloc::{format, vec::Vec};
@@ -116,12 +116,14 @@ impl TeeworldsResponder {
     }
 
     fn token(&self, from: SocketAddr, epoch: Epoch) -> Token {
-        token_of(self.keys.mint(PURPOSE, from, epoch))
+        token_of(self.keys.mint(PURPOSE, owner(from, false), epoch))
     }
 
     fn accepts(&self, token: Token, from: SocketAddr, epoch: Epoch) -> bool {
         (0..GENERATIONS).any(|age| {
-            let tags = self.keys.accepted(PURPOSE, from, epoch.before(age));
+            let tags = self
+                .keys
+                .accepted(PURPOSE, owner(from, false), epoch.before(age));
             tags.map(token_of)
                 .any(|accepted| accepted.ct_eq(&token).into())
         })

@@ -1,6 +1,6 @@
 //! Requirements of A2S (spec/a2s.md).
 
-use super::behavior::{BOUND_TO_ADDRESS, LONG_LIFETIME, RATE_LIMIT};
+use super::behavior::{BOUND_TO_PORT, LONG_LIFETIME, RATE_LIMIT};
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::found;
 use super::{
@@ -225,11 +225,11 @@ pub(super) static SUITE: Suite = Suite {
         },
         Requirement {
             id: "a2s/2.8",
-            title: "The challenge is bound to the port that got it",
+            title: "The challenge is valid for every port of its address",
             section: "spec/a2s.md#11",
             severity: Severity::Note,
-            effect: "Clients behind one address share a challenge, and can direct replies at each other",
-            deviations: &[&BOUND_TO_ADDRESS],
+            effect: "Clients that send each request from another port, such as node-gamedig, get no reply",
+            deviations: &[&BOUND_TO_PORT],
             cost: Cost::Low,
             probe: other_port,
         },
@@ -619,12 +619,9 @@ fn other_address(p: &mut Probe<'_>) -> Verdict {
 
 fn other_port(p: &mut Probe<'_>) -> Verdict {
     if used_elsewhere(p, Origin::Usual)? {
-        deviates(
-            &BOUND_TO_ADDRESS,
-            "another port of the address uses the challenge",
-        )
+        pass("another port of the address uses the challenge")
     } else {
-        pass("no data for a challenge of another port")
+        deviates(&BOUND_TO_PORT, "no data for a challenge of another port")
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requirements of Minecraft Query (spec/minecraft-query.md).
 
-use super::behavior::{BOUND_TO_ADDRESS, FRAGMENTED, LONG_LIFETIME};
+use super::behavior::{BOUND_TO_PORT, FRAGMENTED, LONG_LIFETIME};
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::{
     Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
@@ -321,11 +321,11 @@ pub(super) static SUITE: Suite = Suite {
         },
         Requirement {
             id: "minecraft-query/5.4",
-            title: "The token is bound to the port that got it",
+            title: "The token is valid for every port of its address",
             section: "spec/minecraft-query.md#7.2",
             severity: Severity::Note,
-            effect: "Clients behind one address share a token, and can direct replies at each other",
-            deviations: &[&BOUND_TO_ADDRESS],
+            effect: "Clients that send each request from another port, such as node-gamedig, get no reply",
+            deviations: &[&BOUND_TO_PORT],
             cost: Cost::Low,
             probe: other_port,
         },
@@ -898,12 +898,9 @@ fn other_address(p: &mut Probe<'_>) -> Verdict {
 
 fn other_port(p: &mut Probe<'_>) -> Verdict {
     if used_elsewhere(p, Origin::Usual)? {
-        deviates(
-            &BOUND_TO_ADDRESS,
-            "another port of the address uses the token",
-        )
+        pass("another port of the address uses the token")
     } else {
-        pass("no reply to a token of another port")
+        deviates(&BOUND_TO_PORT, "no reply to a token of another port")
     }
 }
 

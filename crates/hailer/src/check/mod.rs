@@ -273,10 +273,6 @@ fn counted(count: usize, noun: &str) -> String {
 mod behavior {
     use hailer_proto::Deviation;
 
-    pub(super) static BOUND_TO_ADDRESS: Deviation = Deviation {
-        name: "token-bound-to-address",
-        help: "a challenge token is valid for every port of the address that got it",
-    };
     pub(super) static BOUND_TO_PORT: Deviation = Deviation {
         name: "token-bound-to-port",
         help: "a challenge token is valid only for the port that got it",

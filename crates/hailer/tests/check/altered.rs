@@ -323,8 +323,8 @@ pub(crate) static MISTAKES: &[Mistake] = &[
         ..Mistake::of("a2s", "Source before December 2020", &["2.1"])
     },
     Mistake {
-        options: || Options::default().with("bind-port", false),
-        ..Mistake::of("a2s", "ReHLDS: challenges of addresses", &["2.8"])
+        options: || Options::default().with("bind-port", true),
+        ..Mistake::of("a2s", "challenges of ports", &["2.8"])
     },
     Mistake {
         before: |now, _, _| *now = Duration::ZERO,
@@ -332,7 +332,7 @@ pub(crate) static MISTAKES: &[Mistake] = &[
     },
     Mistake {
         before: |_, from, _| *from = ([192, 0, 2, 7], 1).into(),
-        ..Mistake::of("a2s", "one challenge for everyone", &["2.7", "2.8"])
+        ..Mistake::of("a2s", "one challenge for everyone", &["2.7"])
     },
     Mistake {
         after: |request, replies, _| {

@@ -86,7 +86,7 @@ impl Default for Minecraft {
     fn default() -> Self {
         Self {
             token: TokenKind::Positive,
-            is_bound_to_port: true,
+            is_bound_to_port: false,
             is_for_everyone: false,
             has_tokens: true,
             lifetime: Some(Duration::from_secs(40)),
@@ -287,6 +287,7 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
         (
             "vanilla up to 1.12",
             Minecraft {
+                is_bound_to_port: true,
                 lifetime: Some(Duration::from_secs(30)),
                 has_one_token: true,
                 min_handshake: 3,
@@ -299,6 +300,7 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
         (
             "vanilla from 1.13",
             Minecraft {
+                is_bound_to_port: true,
                 lifetime: None,
                 has_one_token: true,
                 min_handshake: 3,
@@ -312,7 +314,6 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
             "BungeeCord",
             Minecraft {
                 token: TokenKind::Signed,
-                is_bound_to_port: false,
                 has_one_token: true,
                 lifetime: Some(Duration::from_secs(30)),
                 lengths: Lengths::Exact,
@@ -349,7 +350,6 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
             "Velocity",
             Minecraft {
                 token: TokenKind::Signed,
-                is_bound_to_port: false,
                 has_one_token: true,
                 lifetime: Some(Duration::from_secs(30)),
                 lengths: Lengths::Exact,
@@ -363,7 +363,6 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
             "Velocity before October 2020",
             Minecraft {
                 token: TokenKind::Signed,
-                is_bound_to_port: false,
                 has_one_token: true,
                 lifetime: Some(Duration::from_secs(30)),
                 lengths: Lengths::Swapped,
@@ -374,6 +373,7 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
         (
             "Glowstone",
             Minecraft {
+                is_bound_to_port: true,
                 token: TokenKind::Signed,
                 lifetime: Some(Duration::from_secs(30)),
                 motd: "§aInvented".as_bytes(),
@@ -396,7 +396,6 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
             "PocketMine",
             Minecraft {
                 token: TokenKind::OfAddress,
-                is_bound_to_port: false,
                 lifetime: None,
                 lengths: Lengths::FullOnly,
                 game_id: "MINECRAFTPE",
@@ -409,7 +408,6 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
             "Nukkit 2015 to 2019",
             Minecraft {
                 token: TokenKind::OfAddress,
-                is_bound_to_port: false,
                 lifetime: None,
                 game_id: "MINECRAFTPE",
                 motd: "§aInvented".as_bytes(),
@@ -421,7 +419,6 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
             "Nukkit from 2019",
             Minecraft {
                 token: TokenKind::Raw,
-                is_bound_to_port: false,
                 lifetime: None,
                 lengths: Lengths::Nineteen,
                 game_id: "MINECRAFTPE",
@@ -433,6 +430,7 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
         (
             "Pumpkin 2024",
             Minecraft {
+                is_bound_to_port: true,
                 lifetime: Some(Duration::from_secs(30)),
                 lengths: Lengths::Always,
                 names: &[b"Ann", b"Ben", b"Cyd", b"Dan"],
@@ -443,6 +441,7 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
         (
             "Pumpkin from May 2026",
             Minecraft {
+                is_bound_to_port: true,
                 lifetime: Some(Duration::from_secs(30)),
                 lengths: Lengths::Exact,
                 names: &[b"Ann", b"Ben", b"Cyd", b"Dan"],
@@ -453,6 +452,7 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
         (
             "Minestom",
             Minecraft {
+                is_bound_to_port: true,
                 token: TokenKind::Signed,
                 lifetime: Some(Duration::from_secs(30)),
                 lengths: Lengths::Always,
@@ -466,6 +466,7 @@ pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
         (
             "PyMine",
             Minecraft {
+                is_bound_to_port: true,
                 token: TokenKind::Echo,
                 lifetime: None,
                 lengths: Lengths::ZeroPadding,

@@ -272,6 +272,7 @@ fn every_known_deviation_is_found() {
                 ("minecraft-query/2.3", "mangled-session-id"),
                 ("minecraft-query/2.4", "answers-short-handshake"),
                 ("minecraft-query/3.4", "last-handshake-id"),
+                ("minecraft-query/5.4", "token-bound-to-port"),
                 ("minecraft-query/5.6", "new-token-ends-old"),
             ],
         ),
@@ -281,6 +282,7 @@ fn every_known_deviation_is_found() {
                 ("minecraft-query/2.3", "mangled-session-id"),
                 ("minecraft-query/2.4", "answers-short-handshake"),
                 ("minecraft-query/3.4", "last-handshake-id"),
+                ("minecraft-query/5.4", "token-bound-to-port"),
                 ("minecraft-query/5.6", "new-token-ends-old"),
                 ("minecraft-query/5.9", "token-lives-long"),
             ],
@@ -290,7 +292,6 @@ fn every_known_deviation_is_found() {
             &[
                 ("minecraft-query/3.5", "odd-length-dropped"),
                 ("minecraft-query/4.3", "latin-1-text"),
-                ("minecraft-query/5.4", "token-bound-to-address"),
                 ("minecraft-query/5.5", "one-token-per-address"),
                 ("minecraft-query/5.6", "new-token-ends-old"),
                 ("minecraft-query/5.8", "token-negative"),
@@ -301,7 +302,6 @@ fn every_known_deviation_is_found() {
             &[
                 ("minecraft-query/3.5", "odd-length-dropped"),
                 ("minecraft-query/5.3", "fails"),
-                ("minecraft-query/5.4", "token-bound-to-address"),
                 ("minecraft-query/5.8", "token-negative"),
             ],
         ),
@@ -311,7 +311,6 @@ fn every_known_deviation_is_found() {
                 ("minecraft-query/3.2", "zero-padding"),
                 ("minecraft-query/3.5", "odd-length-dropped"),
                 ("minecraft-query/5.3", "fails"),
-                ("minecraft-query/5.4", "token-bound-to-address"),
                 ("minecraft-query/5.8", "token-negative"),
             ],
         ),
@@ -320,7 +319,6 @@ fn every_known_deviation_is_found() {
             &[
                 ("minecraft-query/3.5", "odd-length-dropped"),
                 ("minecraft-query/4.3", "latin-1-text"),
-                ("minecraft-query/5.4", "token-bound-to-address"),
                 ("minecraft-query/5.5", "one-token-per-address"),
                 ("minecraft-query/5.6", "new-token-ends-old"),
                 ("minecraft-query/5.8", "token-negative"),
@@ -333,13 +331,18 @@ fn every_known_deviation_is_found() {
                 ("minecraft-query/3.2", "basic-for-full"),
                 ("minecraft-query/3.3", "basic-for-full"),
                 ("minecraft-query/3.5", "odd-length-dropped"),
-                ("minecraft-query/5.4", "token-bound-to-address"),
                 ("minecraft-query/5.5", "one-token-per-address"),
                 ("minecraft-query/5.6", "new-token-ends-old"),
                 ("minecraft-query/5.8", "token-negative"),
             ],
         ),
-        ("Glowstone", &[("minecraft-query/5.8", "token-negative")]),
+        (
+            "Glowstone",
+            &[
+                ("minecraft-query/5.4", "token-bound-to-port"),
+                ("minecraft-query/5.8", "token-negative"),
+            ],
+        ),
         (
             "Geyser 2020 to 2023",
             &[
@@ -350,7 +353,6 @@ fn every_known_deviation_is_found() {
                 ("minecraft-query/5.1", "fails"),
                 ("minecraft-query/5.2", "fails"),
                 ("minecraft-query/5.3", "fails"),
-                ("minecraft-query/5.4", "token-bound-to-address"),
                 ("minecraft-query/5.8", "token-negative"),
                 ("minecraft-query/5.9", "token-lives-long"),
             ],
@@ -359,16 +361,12 @@ fn every_known_deviation_is_found() {
             "PocketMine",
             &[
                 ("minecraft-query/3.1", "no-basic-stat"),
-                ("minecraft-query/5.4", "token-bound-to-address"),
                 ("minecraft-query/5.9", "token-lives-long"),
             ],
         ),
         (
             "Nukkit 2015 to 2019",
-            &[
-                ("minecraft-query/5.4", "token-bound-to-address"),
-                ("minecraft-query/5.9", "token-lives-long"),
-            ],
+            &[("minecraft-query/5.9", "token-lives-long")],
         ),
         (
             "Nukkit from 2019",
@@ -376,7 +374,6 @@ fn every_known_deviation_is_found() {
                 ("minecraft-query/2.1", "raw-token"),
                 ("minecraft-query/3.2", "basic-for-full"),
                 ("minecraft-query/3.3", "basic-for-full"),
-                ("minecraft-query/5.4", "token-bound-to-address"),
                 ("minecraft-query/5.9", "token-lives-long"),
             ],
         ),
@@ -386,6 +383,7 @@ fn every_known_deviation_is_found() {
                 ("minecraft-query/3.1", "full-for-basic"),
                 ("minecraft-query/3.5", "full-for-basic"),
                 ("minecraft-query/4.2", "count-not-list"),
+                ("minecraft-query/5.4", "token-bound-to-port"),
             ],
         ),
         (
@@ -393,6 +391,7 @@ fn every_known_deviation_is_found() {
             &[
                 ("minecraft-query/3.5", "odd-length-dropped"),
                 ("minecraft-query/4.2", "count-not-list"),
+                ("minecraft-query/5.4", "token-bound-to-port"),
             ],
         ),
         (
@@ -404,6 +403,7 @@ fn every_known_deviation_is_found() {
                 ),
                 ("minecraft-query/3.2", "zero-padding, spaced-key"),
                 ("minecraft-query/3.5", "full-for-basic"),
+                ("minecraft-query/5.4", "token-bound-to-port"),
                 ("minecraft-query/5.8", "token-negative"),
             ],
         ),
@@ -416,6 +416,7 @@ fn every_known_deviation_is_found() {
                 ("minecraft-query/3.3", "basic-for-full"),
                 ("minecraft-query/4.2", "count-not-list"),
                 ("minecraft-query/5.2", "fails"),
+                ("minecraft-query/5.4", "token-bound-to-port"),
                 ("minecraft-query/5.8", "token-zero"),
                 ("minecraft-query/5.9", "token-lives-long"),
             ],

@@ -1,0 +1,93 @@
+//! node-gamedig, the most used query client, against all responders that it has a protocol for. On
+//! loopback only.
+//!
+//! Until its first socket is bound, it opens one for each query, and sends later requests from the
+//! last of them. So a program that starts with several queries sends from several ports.
+#![cfg(unix)]
+
+use hailer::Status;
+use hailer::proto::registry;
+use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
+use hailer_testkit::{npm, statuses};
+
+/// Protocols, and the types of node-gamedig that speak them.
+const TYPES: &[(&str, &str)] = &[
+    ("a2s", "protocol-valve"),
+    ("ase", "protocol-ase"),
+    ("battlefield", "protocol-battlefield"),
+    ("doom3", "protocol-doom3"),
+    ("gamespy1", "protocol-gamespy1"),
+    ("gamespy2", "protocol-gamespy2"),
+    ("gamespy3", "protocol-gamespy3"),
+    ("minecraft-bedrock", "protocol-minecraftbedrock"),
+    ("minecraft-query", "minecraft"),
+    ("minecraft-query", "protocol-gamespy3"),
+    ("minecraft-status", "minecraft"),
+    ("minecraft-status", "protocol-minecraftvanilla"),
+    ("mumble", "protocol-mumbleping"),
+    ("quake1", "protocol-quake1"),
+    ("quake2", "protocol-quake2"),
+    ("quake3", "protocol-quake3"),
+    ("samp", "protocol-samp"),
+    ("starmade", "protocol-starmade"),
+    ("teamspeak2", "protocol-teamspeak2"),
+    ("teamspeak3", "protocol-teamspeak3"),
+    ("unreal2", "protocol-unreal2"),
+];
+
+/// Numbers of queries at the same time.
+const COUNTS: &[usize] = &[1, 5, 40];
+
+#[test]
+fn node_gamedig_gets_all_its_answers() {
+    let Some(mut gamedig) = npm::run_module("gamedig", include_str!("gamedig.mjs")) else {
+        return;
+    };
+    // TeamSpeak servers have the voice port of their status, or the usual one.
+    let status = Status {
+        address: None,
+        ..statuses::plain(3)
+    };
+    let listener = |(id, _): &(&str, &str)| {
+        let protocol = registry::responders()
+            .into_iter()
+            .find(|protocol| protocol.info().id == *id)
+            .expect(id);
+        ListenerConfig {
+            address: ([127, 0, 0, 1], 0).into(),
+            board: Board::new(&[protocol], &status).expect(id),
+            relay: None,
+            inherited: None,
+        }
+    };
+    let listeners = TYPES.iter().map(listener).collect();
+    let pool = ResponderPool::start(listeners, &PoolConfig::default()).expect("free ports");
+    let runs: Vec<(&str, u16, &[usize])> = TYPES
+        .iter()
+        .zip(pool.addresses())
+        .map(|((_, kind), address)| (*kind, address.port(), COUNTS))
+        .collect();
+    let argument = serde_json::to_string(&runs).expect("names and numbers");
+    let output = gamedig.arg(argument).output().expect("node runs");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let results: Vec<Vec<Vec<String>>> = serde_json::from_str(&printed).unwrap_or_else(|error| {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        panic!("{error}: {printed}{errors}")
+    });
+    assert_eq!(results.len(), runs.len());
+    let mut failures = Vec::new();
+    for ((kind, _, _), results) in runs.iter().zip(&results) {
+        assert!(results.iter().map(Vec::len).eq(COUNTS.iter().copied()));
+        for names in results {
+            let mut failed = names.iter().filter(|name| name.starts_with("error:"));
+            let count = failed.clone().count();
+            if let Some(first) = failed.next() {
+                failures.push(format!(
+                    "{kind}: {count} of {} failed: {first}",
+                    names.len()
+                ));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
