@@ -1,7 +1,8 @@
 //! Code pages of Windows, for texts that are not UTF-8. No protocol has a field that names the code
 //! page of the server.
 
-use crate::wire::cut;
+use crate::model::Text;
+use crate::wire::{Latin1, cut};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -73,6 +74,15 @@ impl CodePage {
     pub fn decode(self, bytes: &[u8]) -> CompactString {
         bytes.iter().map(|byte| self.char(*byte)).collect()
     }
+
+    /// Returns the bytes of a text that was decoded from ISO-8859-1 or a code page; `None` if it has
+    /// other characters.
+    pub(crate) fn bytes_of(text: &str) -> Option<Vec<u8>> {
+        // No character of ISO-8859-1 and Windows-1252 has another byte in the other.
+        let western = |c| Latin1::byte(c).or_else(|| Self::Western.byte(c));
+        let bytes: Option<Vec<u8>> = text.chars().map(western).collect();
+        bytes.or_else(|| text.chars().map(|c| Self::Cyrillic.byte(c)).collect())
+    }
 }
 
 /// Decodes a text by content: UTF-8 if it is valid, else Windows-1252. Returns the text and whether
@@ -94,12 +104,23 @@ pub fn decode(bytes: &[u8]) -> CompactString {
     }
 }
 
+/// Decodes a text by content, without formatting codes.
+pub fn text(bytes: &[u8]) -> Text {
+    let is_utf8 = core::str::from_utf8(bytes).is_ok();
+    Text::unformatted(decode(bytes)).from_single_byte(!is_utf8)
+}
+
+/// Decodes a text by content, without formatting codes; `None` if it is empty.
+pub fn filled_text(bytes: &[u8]) -> Option<Text> {
+    (!bytes.is_empty()).then(|| text(bytes))
+}
+
 /// Decodes a text by content; `None` if it is empty.
 pub fn filled(bytes: &[u8]) -> Option<CompactString> {
     (!bytes.is_empty()).then(|| decode(bytes))
 }
 
-fn is_cyrillic(bytes: &[u8]) -> bool {
+pub(crate) fn is_cyrillic(bytes: &[u8]) -> bool {
     let is_letter = |byte: &u8| matches!(byte, 0xC0..=0xFF | 0xA8 | 0xB8);
     let letters = bytes.iter().filter(|byte| is_letter(byte)).count();
     let has_latin = bytes.iter().any(u8::is_ascii_alphabetic);

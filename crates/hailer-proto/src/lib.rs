@@ -73,6 +73,7 @@ pub mod cs2d;
 pub mod discord;
 pub mod doom3;
 pub mod eco;
+pub mod encoding;
 pub mod factorio;
 pub mod farming_simulator;
 pub mod ffow;
@@ -134,6 +135,7 @@ pub mod unreal2;
 pub mod vintage_story;
 pub mod wire;
 
+pub use encoding::Charset;
 pub use games::Game;
 pub use model::{Address, Extra, Icon, Player, Players, Roster, Rows, Rule, Status, Text, Value};
 pub use protocol::{

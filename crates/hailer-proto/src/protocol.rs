@@ -13,6 +13,7 @@
 //!   not part of a request, such as encryption.
 //! - Timeouts, retries, rate limits and budgets are not here; they belong to the crate `hailer`.
 
+use crate::encoding::Charset;
 use crate::model::{Status, Value};
 use crate::token::{Epoch, Keys};
 use crate::wire::{self, Deviation};
@@ -45,6 +46,12 @@ pub trait Protocol: Sync {
     /// Returns whether some servers reply from another port than the one that they are queried at.
     fn has_replies_from_other_ports(&self) -> bool {
         false
+    }
+
+    /// Returns whether the protocol declares the character set of its texts. Otherwise, clients
+    /// [guess](crate::encoding) it.
+    fn declares_charset(&self) -> bool {
+        true
     }
 
     /// Returns the ways in which clients find servers on the local network; none by default.
@@ -301,6 +308,9 @@ pub struct Ask {
     pub game_port: u16,
     /// Address of the server, for protocols that send it. `None` if unknown.
     pub address: Option<SocketAddr>,
+    /// Character set of texts whose protocol declares none, and that are not UTF-8. `None` if it is
+    /// to be guessed. Callers pass it to [`decode`](crate::encoding::decode).
+    pub charset: Option<Charset>,
 }
 
 /// A text that is never printed.
@@ -339,6 +349,7 @@ impl Default for Ask {
             port: 0,
             game_port: 0,
             address: None,
+            charset: None,
         }
     }
 }

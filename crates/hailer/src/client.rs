@@ -32,7 +32,7 @@ use crate::transcript::Transcript;
 use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
 use hailer_proto::games::{Game, Quirk};
-use hailer_proto::{Ask, Depth, Info, Protocol, Tls, registry};
+use hailer_proto::{Ask, Depth, Info, Protocol, Tls, encoding, registry};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -616,6 +616,7 @@ impl Client {
             game_port: target.game_port(&addresses, protocol),
             port: listed.map_or(target.query_port().unwrap_or(0), |address| address.port()),
             has_players: ask.has_players && has_list,
+            charset: ask.charset.or(game.and_then(Game::charset)),
             ..ask.clone()
         };
         if let [address] = addresses[..] {
@@ -718,7 +719,8 @@ impl Client {
             .run_exchange(&mut transcript, protocol, ask, detection, &mut notes)
             .await
         {
-            Ok(Ok(output)) => {
+            Ok(Ok(mut output)) => {
+                encoding::decode(&mut output.status, protocol, ask.charset);
                 let mut answer = Answer::new(transcript, output.status, output.latency);
                 answer.notes = notes;
                 answer.accept(self.config.is_strict)

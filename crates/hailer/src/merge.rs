@@ -176,7 +176,7 @@ pub(crate) fn notes(
                 ));
             }
             Quirk::NamesHidden | Quirk::NoPlayerList if !has_missing_names => {}
-            Quirk::StatusNeeds(_) | Quirk::SilentInLobby => {}
+            Quirk::StatusNeeds(_) | Quirk::SilentInLobby | Quirk::Charset(_) => {}
             quirk => notes.push(format!("{}: {quirk}", game.name)),
         }
     }

@@ -190,6 +190,51 @@ fn players_are_not_requested_if_servers_never_list_them() {
     }
 }
 
+/// Replies to A2S requests. The name is in Big5.
+fn taiwanese(request: &[u8]) -> Vec<Vec<u8>> {
+    let reply = match request.get(4) {
+        Some(b'T') => &b"\x49\x11\xC5\x77\xAA\xEF\xA8\xD3\xA8\xEC\xA5\x78\xC6\x57\0\xA4\xE5\0tf\0TF\0\xB8\x01\0\x18\0dl\0\x018\0\0"[..],
+        Some(b'U') => b"\x44\0",
+        _ => b"\x45\0\0",
+    };
+    vec![[&[0xFF; 4], reply].concat()]
+}
+
+#[test]
+fn texts_are_in_the_charset_of_the_game_or_in_a_guess() {
+    let server = Server::script(taiwanese);
+    for (id, quirks, name, map, charset) in [
+        (
+            "swept-guess",
+            &[][..],
+            "\u{6B61}\u{8FCE}\u{4F86}\u{5230}\u{53F0}\u{7063}",
+            "\u{6587}",
+            "Big5",
+        ),
+        (
+            "swept-cyrillic",
+            &[Quirk::Charset("cp1251")],
+            "\u{415}\u{77}\u{404}\u{43F}\u{401}\u{423}\u{401}\u{43C}\u{490}\u{78}\u{416}\u{57}",
+            "\u{A4}\u{435}",
+            "windows-1251",
+        ),
+    ] {
+        catalog::add_game(Game {
+            id,
+            protocols: &["a2s"],
+            query: QueryPort::Fixed(server.address.port()),
+            quirks,
+            ..GAME
+        })
+        .unwrap();
+        let ends = sweep_one(&format!("{id}://127.0.0.1"));
+        let status = &ends.answer().status;
+        assert_eq!(status.title().as_deref(), Some(name), "{id}");
+        assert_eq!(status.map.as_deref(), Some(map), "{id}");
+        assert_eq!(status.extra("charset"), Some(&charset.into()), "{id}");
+    }
+}
+
 #[test]
 fn quirks_explain_an_answer() {
     let server = server("ugp");

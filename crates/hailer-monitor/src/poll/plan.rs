@@ -76,7 +76,8 @@ impl GamePlan {
 
     /// Returns the probes of the next poll, that of the main protocol first.
     pub(super) fn probes(&self) -> Vec<PlannedProbe> {
-        let has_quirks = self.game.quirks.contains(&Quirk::NoPlayerList);
+        let changes_query = |quirk| matches!(quirk, &Quirk::NoPlayerList | &Quirk::Charset(_));
+        let has_quirks = self.game.quirks.iter().any(changes_query);
         let probe = |part: &GamePart| PlannedProbe {
             protocol: part.protocol,
             port: part.port,

@@ -142,6 +142,10 @@ impl Protocol for A2s {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn has_replies_from_other_ports(&self) -> bool {
         true
     }

@@ -103,7 +103,8 @@ impl Exchange for ArmagetronExchange {
 }
 
 fn colored(bytes: &[u8]) -> Text {
-    Text::hex_codes(codepage::decode(bytes))
+    let is_utf8 = core::str::from_utf8(bytes).is_ok();
+    Text::hex_codes(codepage::decode(bytes)).from_single_byte(!is_utf8)
 }
 
 /// Converts the big reply to a status (spec/armagetron.md#7).

@@ -55,6 +55,10 @@ impl Protocol for Armagetron {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(ArmagetronExchange::new(ask))
     }

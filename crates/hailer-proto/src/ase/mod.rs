@@ -61,6 +61,10 @@ impl Protocol for Ase {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(AseExchange::new(ask))
     }

@@ -89,6 +89,10 @@ impl Protocol for Battlefield {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
         Box::new(BattlefieldExchange::new(ask, cookie))
     }

@@ -65,6 +65,10 @@ impl Protocol for Cs2d {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(Cs2dExchange::new(ask))
     }

@@ -68,6 +68,10 @@ impl Protocol for Doom3 {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn discovery(&self) -> &'static [Discovery] {
         // spec/doom3.md#1
         &[Discovery::Broadcast {

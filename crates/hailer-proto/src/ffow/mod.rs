@@ -72,6 +72,10 @@ impl Protocol for Ffow {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(FfowExchange::new(ask))
     }

@@ -9,6 +9,7 @@
 
 mod table;
 
+use crate::encoding::Charset;
 use crate::protocol::Protocol;
 use crate::registry;
 use alloc::string::String;
@@ -117,6 +118,8 @@ pub enum Quirk {
     UnsureCount,
     /// Servers do not reply while a lobby reserves them.
     SilentInLobby,
+    /// Texts that are not UTF-8 are in this [character set](crate::Charset).
+    Charset(&'static str),
 }
 
 impl Quirk {
@@ -129,6 +132,7 @@ impl Quirk {
             Self::NoPlayerList => "no-player-list",
             Self::UnsureCount => "unsure-count",
             Self::SilentInLobby => "silent-in-lobby",
+            Self::Charset(_) => "charset",
         }
     }
 
@@ -144,8 +148,8 @@ impl Quirk {
             Quirk::UnsureCount,
             Quirk::SilentInLobby,
         ];
-        const WITH_SETTING: [fn(&'static str) -> Quirk; 2] =
-            [Quirk::StatusNeeds, Quirk::PlayersNeed];
+        const WITH_SETTING: [fn(&'static str) -> Quirk; 3] =
+            [Quirk::StatusNeeds, Quirk::PlayersNeed, Quirk::Charset];
         let plain = PLAIN.into_iter().find(|quirk| quirk.key() == key);
         let with_setting = WITH_SETTING
             .into_iter()
@@ -154,6 +158,9 @@ impl Quirk {
         match (plain, with_setting, setting) {
             (Some(_), _, Some(_)) => Err(alloc::format!("{key} takes no setting; write \"{key}\"")),
             (Some(quirk), ..) => Ok(quirk),
+            (_, Some(Quirk::Charset(_)), Some(name)) if Charset::find(name).is_none() => {
+                Err(alloc::format!("{name:?}: {}", Charset::EXPECTED))
+            }
             (_, Some(quirk), Some(setting)) if !setting.is_empty() => Ok(quirk),
             (_, Some(_), _) => Err(alloc::format!(
                 "{key} names a setting; write \"{key}: SETTING\""
@@ -183,11 +190,20 @@ impl fmt::Display for Quirk {
             Self::NoPlayerList => f.write_str("servers never send a player list"),
             Self::UnsureCount => f.write_str("player counts may be wrong"),
             Self::SilentInLobby => f.write_str("servers reserved by a lobby do not reply"),
+            Self::Charset(name) => write!(f, "texts that are not UTF-8 are in {name}"),
         }
     }
 }
 
 impl Game {
+    /// Returns the character set of texts that are not UTF-8, if it is known.
+    pub fn charset(&self) -> Option<Charset> {
+        self.quirks.iter().find_map(|quirk| match quirk {
+            Quirk::Charset(name) => Charset::find(name),
+            _ => None,
+        })
+    }
+
     /// Returns the protocols that the registry has, the main one first.
     pub fn known_protocols(&self) -> impl Iterator<Item = &'static dyn Protocol> + use<> {
         self.protocols.iter().filter_map(|id| registry::find(id))

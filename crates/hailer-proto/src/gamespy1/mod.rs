@@ -80,6 +80,10 @@ impl Protocol for GameSpy1 {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(GameSpy1Exchange::new(ask))
     }

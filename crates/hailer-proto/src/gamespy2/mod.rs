@@ -75,6 +75,10 @@ impl Protocol for GameSpy2 {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn dialect_of(&self) -> Option<&'static str> {
         Some("minecraft-query")
     }

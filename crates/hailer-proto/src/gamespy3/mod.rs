@@ -77,6 +77,10 @@ impl Protocol for GameSpy3 {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn dialect_of(&self) -> Option<&'static str> {
         Some("minecraft-query")
     }

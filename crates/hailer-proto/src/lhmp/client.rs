@@ -3,7 +3,7 @@
 use super::deviation::NO_PLAYERS;
 use super::message::{Details, Kind, read_players};
 use crate::codepage;
-use crate::model::{Extra, Player, Status, Text};
+use crate::model::{Extra, Player, Status};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
 use crate::wire::Notes;
 use alloc::boxed::Box;
@@ -105,7 +105,7 @@ impl LhmpExchange {
         };
         let mut players = Vec::new();
         for (number, name) in list {
-            let mut player = Player::named(Text::unformatted(codepage::decode(name)));
+            let mut player = Player::named(codepage::text(name));
             player.extra.push(Extra::new("id", i64::from(number)));
             players.push(player);
         }
@@ -134,7 +134,7 @@ impl Exchange for LhmpExchange {
 /// Converts the details to a status (spec/lhmp.md#5).
 fn status(details: &Details<'_>) -> Box<Status> {
     let mut status = Box::new(Status {
-        name: codepage::filled(details.name).map(Text::unformatted),
+        name: codepage::filled_text(details.name),
         mode: codepage::filled(details.mode),
         map: codepage::filled(details.map),
         version: codepage::filled(details.version),

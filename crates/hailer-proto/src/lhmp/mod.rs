@@ -50,6 +50,10 @@ impl Protocol for Lhmp {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(LhmpExchange::new(ask))
     }

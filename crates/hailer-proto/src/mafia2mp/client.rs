@@ -2,7 +2,7 @@
 
 use super::message::{Mod, Reply};
 use crate::codepage;
-use crate::model::{Player, Status, Text};
+use crate::model::{Player, Status};
 use crate::protocol::Ask;
 use crate::single_datagram::Single;
 use crate::wire::{Error, Notes};
@@ -42,14 +42,14 @@ impl Single for Mafia2MpClient {
 /// Converts a reply to a status (spec/mafia2mp.md#5).
 fn status(reply: &Reply<'_>) -> Status {
     let mut status = Status {
-        name: codepage::filled(reply.name).map(Text::unformatted),
+        name: codepage::filled_text(reply.name),
         mode: codepage::filled(reply.mode),
         has_password: Some(reply.has_password),
         ..Status::default()
     };
     let mut players = Vec::new();
     for (name, ping) in &reply.players {
-        let mut player = Player::named(Text::unformatted(codepage::decode(name)));
+        let mut player = Player::named(codepage::text(name));
         player.latency_ms = ping.and_then(|ping| i32::try_from(ping).ok());
         players.push(player);
     }

@@ -49,6 +49,10 @@ impl Protocol for Mafia2Mp {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(SingleExchange::new(ask, Mafia2MpClient::new(ask)))
     }

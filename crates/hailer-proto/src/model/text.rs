@@ -358,8 +358,8 @@ impl Text {
         Self::carets(text, carets).from_single_byte(is_western)
     }
 
-    /// Records that the text was received in ISO-8859-1 or in Windows-1252, which extends it, so
-    /// that [`Text::bytes`] returns the same bytes.
+    /// Records that the text was received in ISO-8859-1, in Windows-1252, which extends it, or in
+    /// Windows-1251, so that [`Text::bytes`] returns the same bytes.
     #[must_use]
     pub fn from_single_byte(mut self, is_single_byte: bool) -> Self {
         if is_single_byte {
@@ -382,17 +382,46 @@ impl Text {
 
     /// Returns the bytes as received.
     pub fn bytes(&self) -> Cow<'_, [u8]> {
-        if self
-            .format
-            .as_ref()
-            .is_some_and(|format| format.is_single_byte)
-        {
-            // No character of one encoding has another byte in the other.
-            let byte = |c| Latin1::byte(c).or_else(|| CodePage::Western.byte(c));
-            Cow::Owned(self.raw.chars().filter_map(byte).collect())
+        if self.is_single_byte() {
+            Cow::Owned(CodePage::bytes_of(&self.raw).unwrap_or_default())
         } else {
             Cow::Borrowed(self.raw.as_bytes())
         }
+    }
+
+    /// Returns whether the text was received in an encoding with one byte for each character, or was
+    /// decoded like that for want of a better guess.
+    pub fn is_single_byte(&self) -> bool {
+        let format = self.format.as_ref();
+        format.is_some_and(|format| format.is_single_byte)
+    }
+
+    /// Decodes the [bytes](Self::bytes) anew, with the same runs. Returns `None` if the text was
+    /// UTF-8, or if `decode` fails.
+    pub(crate) fn decoded_with(&self, decode: impl Fn(&[u8]) -> Option<String>) -> Option<Self> {
+        let bytes = CodePage::bytes_of(&self.raw).filter(|_| self.is_single_byte())?;
+        let mut raw = CompactString::default();
+        let mut runs = self.styled().to_vec();
+        // Offsets in the bytes and in the text. Each character was one byte.
+        let (mut done, mut at) = (0, 0);
+        let mut advance = |to: usize| {
+            let end = done + self.raw.get(at..to)?.chars().count();
+            raw.push_str(&decode(bytes.get(done..end)?)?);
+            (done, at) = (end, to);
+            Some(raw.len())
+        };
+        for run in &mut runs {
+            run.start = advance(run.start)?;
+            run.end = advance(run.end)?;
+        }
+        advance(self.raw.len())?;
+        let format = (!runs.is_empty()).then(|| {
+            Box::new(Format {
+                runs,
+                is_single_byte: false,
+            })
+        });
+        Some(Self { raw, format })
     }
 
     /// Returns the runs with their styles, without codes, but with control characters.

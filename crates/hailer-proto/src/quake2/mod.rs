@@ -57,6 +57,10 @@ impl Protocol for Quake2 {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn discovery(&self) -> &'static [Discovery] {
         // spec/quake2.md#1
         &[Discovery::Broadcast { ports: &[27_910] }]

@@ -76,6 +76,10 @@ impl Protocol for Quake3 {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn discovery(&self) -> &'static [Discovery] {
         // spec/quake3.md#1
         &[Discovery::Broadcast {

@@ -2,7 +2,7 @@
 
 use super::message::{REQUEST, Reply};
 use crate::codepage;
-use crate::model::{Address, Extra, Status, Text, Value};
+use crate::model::{Address, Extra, Status, Value};
 use crate::single_datagram::Single;
 use crate::wire::{Error, Notes};
 use alloc::string::ToString;
@@ -40,8 +40,8 @@ impl Single for RFactorClient {
 /// Converts a reply to a status (spec/rfactor.md#5).
 fn status(reply: &Reply<'_>) -> Status {
     let mut status = Status {
-        name: codepage::filled(reply.name).map(Text::unformatted),
-        motd: codepage::filled(reply.motd).map(Text::unformatted),
+        name: codepage::filled_text(reply.name),
+        motd: codepage::filled_text(reply.motd),
         game: codepage::filled(reply.game),
         map: codepage::filled(reply.map),
         version: Some(reply.version.to_string().into()),

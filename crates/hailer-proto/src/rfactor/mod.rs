@@ -57,6 +57,10 @@ impl Protocol for RFactor {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(SingleExchange::new(ask, RFactorClient))
     }

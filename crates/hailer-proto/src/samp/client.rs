@@ -2,8 +2,8 @@
 
 use super::deviation::*;
 use super::message::{Body, Game, Info, Kind, Player as Entry, Reply, Request};
-use crate::codepage::decode;
-use crate::model::{Extra, Player, Rule, Status, Text, Value};
+use crate::codepage::{self, decode};
+use crate::model::{Extra, Player, Rule, Status, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
 use crate::wire::Notes;
 use alloc::{boxed::Box, vec::Vec};
@@ -333,7 +333,7 @@ impl Exchange for SampExchange {
 fn status(info: &Info<'_>, game: Game) -> Box<Status> {
     let filled = |bytes: &[u8]| Some(decode(bytes)).filter(|text| !text.is_empty());
     let mut status = Box::<Status>::default();
-    status.name = filled(info.name).map(Text::unformatted);
+    status.name = codepage::filled_text(info.name);
     status.mode = filled(info.mode);
     status.version = info.version.and_then(filled);
     status.has_password = Some(info.password != 0);
@@ -354,7 +354,7 @@ fn is_before_languages(version: &str) -> bool {
 }
 
 fn player(entry: &Entry<'_>) -> Player {
-    let mut player = Player::named(Text::unformatted(decode(entry.name)));
+    let mut player = Player::named(codepage::text(entry.name));
     player.score = entry.score.map(i64::from);
     player.latency_ms = entry.ping.and_then(|ping| i32::try_from(ping).ok());
     let id = entry.id.map(|id| Extra::new("id", i64::from(id)));

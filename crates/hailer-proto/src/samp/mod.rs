@@ -60,6 +60,10 @@ impl Protocol for Samp {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
         Box::new(SampExchange::new(ask, cookie))
     }

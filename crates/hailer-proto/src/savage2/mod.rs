@@ -54,6 +54,10 @@ impl Protocol for Savage2 {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(SingleExchange::new(ask, Savage2Client))
     }

@@ -55,6 +55,10 @@ impl Protocol for SevenDays {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(SingleExchange::<SevenDaysFormat>::new(ask))
     }

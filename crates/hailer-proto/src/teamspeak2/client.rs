@@ -107,16 +107,18 @@ impl TeamSpeak2Exchange {
         let mut parts = line.splitn(2, |byte| *byte == b'=');
         let key = parts.next().unwrap_or_default();
         let value = parts.next().unwrap_or_default();
-        let text = CompactString::from(by_content(value).0);
+        let (text, is_latin1) = by_content(value);
+        let text = CompactString::from(text);
+        let formatted = || Text::unformatted(text.clone()).from_single_byte(is_latin1);
         let number = text.parse::<i64>().ok();
         let status = &mut *self.status;
         let is_number = match key {
             b"server_name" => {
-                status.name = (!value.is_empty()).then(|| Text::unformatted(text));
+                status.name = (!value.is_empty()).then(formatted);
                 return;
             }
             b"server_welcomemessage" => {
-                status.motd = (!value.is_empty()).then(|| Text::unformatted(text));
+                status.motd = (!value.is_empty()).then(formatted);
                 return;
             }
             b"server_platform" => {
@@ -165,10 +167,11 @@ impl TeamSpeak2Exchange {
         };
         let mut player = Player::default();
         for (column, cell) in self.columns.iter().zip(cells) {
-            let text = CompactString::from(by_content(message::unquote(cell)).0);
+            let (text, is_latin1) = by_content(message::unquote(cell));
+            let text = CompactString::from(text);
             let column = column.as_slice();
             if column == b"nick" {
-                player.name = Text::unformatted(text);
+                player.name = Text::unformatted(text).from_single_byte(is_latin1);
                 continue;
             }
             let key = NUMBERS.iter().find(|(name, _)| *name == column);

@@ -59,6 +59,10 @@ impl Protocol for TeamSpeak2 {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
         Box::new(TeamSpeak2Exchange::new(ask))
     }

@@ -2,7 +2,7 @@
 
 use super::message::{Game, Player as WirePlayer, Reply, Request, Starsiege, Tribes};
 use crate::codepage;
-use crate::model::{Extra, Player, Rule, Status, Text, Value};
+use crate::model::{Extra, Player, Rule, Status, Value};
 use crate::protocol::{Ask, Cookie};
 use crate::single_datagram::Single;
 use crate::wire::{Error, Notes};
@@ -62,7 +62,7 @@ impl Single for Tribes1Client {
 /// Converts a reply to a status (spec/tribes1.md#7).
 fn status(reply: &Reply<'_>) -> Status {
     let mut status = Status {
-        name: codepage::filled(reply.name).map(Text::unformatted),
+        name: codepage::filled_text(reply.name),
         game: codepage::filled(reply.game),
         map: codepage::filled(reply.map),
         version: codepage::filled(reply.version),
@@ -85,7 +85,7 @@ fn status(reply: &Reply<'_>) -> Status {
 
 fn describe_tribes(tribes: &Tribes<'_>, status: &mut Status) {
     status.mode = codepage::filled(tribes.mode);
-    status.motd = codepage::filled(tribes.motd).map(Text::unformatted);
+    status.motd = codepage::filled_text(tribes.motd);
     if let Some(mods) = codepage::filled(tribes.mods) {
         status.extra.push(Extra::new("mods", mods));
     }
@@ -118,7 +118,7 @@ fn describe_tribes(tribes: &Tribes<'_>, status: &mut Status) {
 }
 
 fn describe_player(sent: &WirePlayer<'_>, columns: &[String], teams: &[(&[u8], &[u8])]) -> Player {
-    let mut player = Player::named(Text::unformatted(codepage::decode(sent.name)));
+    let mut player = Player::named(codepage::text(sent.name));
     player.latency_ms = Some(sent.ping_ms);
     let team = teams.get(usize::from(sent.team));
     player.team = team.map(|(name, _)| codepage::decode(name));
@@ -154,7 +154,7 @@ fn describe_starsiege(starsiege: &Starsiege<'_>, status: &mut Status) {
     }
     let mut players = Vec::new();
     for (name, team) in &starsiege.players {
-        let mut player = Player::named(Text::unformatted(codepage::decode(name)));
+        let mut player = Player::named(codepage::text(name));
         let known = TEAMS.iter().find(|(number, _)| number == team);
         player.team = known.map(|(_, name)| (*name).into());
         players.push(player);

@@ -59,6 +59,10 @@ impl Protocol for Tribes1 {
         &INFO
     }
 
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
         Box::new(SingleExchange::new(ask, Tribes1Client::new(ask, cookie)))
     }

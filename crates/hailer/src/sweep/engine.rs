@@ -30,7 +30,7 @@ use crate::error::Error;
 use crate::merge;
 use crate::target::TargetError;
 use crate::transcript::{Datagram, Transcript};
-use hailer_proto::{Ask, Cookie, Depth, Direction, Protocol};
+use hailer_proto::{Ask, Cookie, Depth, Direction, Game, Protocol, encoding};
 use hailer_udp::{BATCH, Outbox};
 use siphasher::sip::SipHasher24;
 use std::collections::HashMap;
@@ -837,7 +837,13 @@ impl SweepEngine {
         let transcript = self.transcript(id, drive);
         let result = match end {
             Ok(outcome) => {
-                let ExchangeOutput { status, latency } = outcome;
+                let ExchangeOutput {
+                    mut status,
+                    latency,
+                } = outcome;
+                let game = self.kind(id).game;
+                let charset = self.ask(id).charset.or(game.and_then(Game::charset));
+                encoding::decode(&mut status, self.protocol(id), charset);
                 let mut answer = Answer::new(transcript, status, latency);
                 answer.notes = self.notes(id, &answer);
                 answer.accept(self.config.is_strict)
