@@ -21,7 +21,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use hailer::proto::games::GAMES as GAMES_TABLE;
-use hailer::proto::{Direction, Protocol, Tls};
+use hailer::proto::{Charset, Direction, Protocol, Tls};
 use hailer::sweep::Shard;
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -319,6 +319,9 @@ pub(crate) struct Query {
     /// Request only the short reply of the protocol
     #[arg(long, help_heading = "Queries")]
     pub(crate) basic: bool,
+    /// Character set of texts that are not UTF-8, such as GBK, in protocols that declare none [default: a guess by content]
+    #[arg(long, value_parser = values::charset, value_name = "NAME")]
+    pub(crate) charset: Option<Charset>,
     /// Reject replies that deviate from the protocol
     #[arg(long, help_heading = "Queries")]
     pub(crate) strict: bool,
@@ -512,6 +515,9 @@ pub(crate) struct QueryContent {
     /// Request only the short reply of the protocol
     #[arg(long)]
     pub(crate) basic: bool,
+    /// Character set of texts that are not UTF-8, such as GBK, in protocols that declare none [default: a guess by content]
+    #[arg(long, value_parser = values::charset, value_name = "NAME")]
+    pub(crate) charset: Option<Charset>,
     /// Reject replies that deviate from the protocol
     #[arg(long)]
     pub(crate) strict: bool,

@@ -2,7 +2,7 @@
 //!
 //! A parser returns the value, or a sentence with the expected form.
 
-use hailer::proto::{Direction, Protocol, Tls};
+use hailer::proto::{Charset, Direction, Protocol, Tls};
 use hailer::{catalog, registry};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -77,6 +77,10 @@ pub(crate) fn byte_size(text: &str) -> Result<usize, String> {
         }
     }
     Err("expected a size such as 512KiB, 256MiB or 2GiB".into())
+}
+
+pub(crate) fn charset(text: &str) -> Result<Charset, String> {
+    Charset::find(text).ok_or_else(|| Charset::EXPECTED.into())
 }
 
 pub(crate) fn direction(text: &str) -> Result<Direction, String> {

@@ -134,6 +134,7 @@ fn config(args: &Query) -> anyhow::Result<ClientConfig> {
     } else {
         Depth::Full
     };
+    config.ask.charset = args.charset;
     config.ask.auth_token = args.auth.token()?.map(Into::into);
     config.ask.host = args.send_host.as_deref().unwrap_or_default().into();
     config.has_proxy_header = args.proxy_header;

@@ -39,6 +39,7 @@ struct GameInput {
     srv: Option<String>,
     #[serde(default)]
     quirks: OneOrMany<Spanned<String>>,
+    charset: Option<Spanned<String>>,
     #[serde(default)]
     aliases: OneOrMany<Spanned<String>>,
 }
@@ -156,6 +157,14 @@ impl GameInput {
                 Ok(quirk) => quirks.push(quirk),
                 Err(problem) => {
                     return checker.wrong(&text.span(), format!("game.quirks: {problem}"));
+                }
+            }
+        }
+        if let Some(name) = &self.charset {
+            match Quirk::parse("charset", Some(leak(name.get_ref()))) {
+                Ok(quirk) => quirks.push(quirk),
+                Err(problem) => {
+                    return checker.wrong(&name.span(), format!("game.charset: {problem}"));
                 }
             }
         }

@@ -12,6 +12,7 @@
 //! Errors never contain values of the wrong type, which may be misplaced secrets.
 
 use hailer::catalog::closest;
+use hailer::proto::Charset;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de::value::MapAccessDeserializer, de::value::SeqAccessDeserializer};
 use std::collections::{BTreeMap, BTreeSet};
@@ -292,6 +293,14 @@ pub(crate) trait FromText: Sized {
 
     /// Parses the text.
     fn from_text(text: &str) -> Result<Self, String>;
+}
+
+impl FromText for Charset {
+    const EXPECTED: &'static str = "a character set such as \"GBK\" or \"windows-1251\"";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        Self::find(text).ok_or_else(|| format!("{text:?}: {}", Self::EXPECTED))
+    }
 }
 
 /// Deserializes a [`FromText`].

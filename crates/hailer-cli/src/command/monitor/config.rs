@@ -13,6 +13,7 @@ use crate::exit::Usage;
 use crate::values::byte_size;
 use hailer::Target;
 use hailer::master::MasterUrl;
+use hailer::proto::Charset;
 use hailer::target::TargetError;
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::history::{NewServer, Retention};
@@ -42,6 +43,8 @@ pub(crate) struct CheckedMonitorConfig {
     /// Maximum memory of the queries in flight, in bytes.
     pub(crate) max_memory: usize,
     pub(crate) token: Option<Token>,
+    /// Character set of texts that are not UTF-8, in protocols that declare none; `None` for a guess.
+    pub(crate) charset: Option<Charset>,
     pub(crate) has_server_metrics: bool,
     /// Host names that requests may use, if configured, and the host of the public page.
     pub(crate) hosts: Option<Vec<String>>,
@@ -105,6 +108,7 @@ struct MonitorInput {
     keep: KeepInput,
     rate: Option<IntegerBetween<1, 10_000_000>>,
     max_memory: Option<Parsed<ByteSize>>,
+    charset: Option<Parsed<Charset>>,
     token_file: Option<Spanned<PathBuf>>,
     server_metrics: Option<bool>,
     page: Option<String>,
@@ -245,6 +249,7 @@ impl Default for CheckedMonitorConfig {
             rate: 20_000.0,
             max_memory: 256 << 20,
             token: None,
+            charset: None,
             has_server_metrics: true,
             hosts: None,
             page_host: None,
@@ -470,6 +475,7 @@ impl MonitorInput {
                 .max_memory
                 .map_or(default.max_memory, |Parsed(ByteSize(bytes))| bytes),
             token,
+            charset: self.charset.as_ref().map(|Parsed(charset)| *charset),
             has_server_metrics: self.server_metrics.unwrap_or(default.has_server_metrics),
             hosts,
             page_host: self.page.as_deref().and_then(host_of).map(str::to_owned),

@@ -501,6 +501,7 @@ async fn monitor_config(
     monitor.poll.rules.down_after = config.down_after;
     monitor.poll.sweep.rate_limits.packets_per_second = config.rate;
     monitor.poll.sweep.max_memory = config.max_memory;
+    monitor.poll.sweep.ask.charset = config.charset;
     monitor.poll.listed = masters::policies_of(&config.masters);
     monitor.keep = config.keep;
     monitor.alerts = config.alerts.clone();

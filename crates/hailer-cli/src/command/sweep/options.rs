@@ -278,6 +278,7 @@ pub(super) fn config(args: &Sweep, output: &OutputOptions) -> anyhow::Result<Swe
     } else {
         Depth::Full
     };
+    config.ask.charset = what.charset;
     config.ask.auth_token = what.auth.token()?.map(Into::into);
     config.is_strict = what.strict;
     let limits = &mut config.limits;
