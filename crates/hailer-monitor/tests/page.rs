@@ -416,6 +416,35 @@ async fn servers_that_are_down_come_first_with_their_full_reason() {
     assert_eq!(up, site.names("/?state=up&sort=players").await);
 }
 
+#[tokio::test]
+async fn a_server_without_names_of_players_says_why() {
+    let now = fleet::now();
+    let site = Site::with(fleet::fleet(now), fleet::history(now).await);
+    for (state, is_answered, players, why) in [
+        (State::Down, false, None, "The server is down."),
+        (State::Unknown, false, None, "The server has not answered."),
+        (State::Up, true, Some(0), "No players are online."),
+        (State::Up, true, Some(3), "The server lists no names."),
+    ] {
+        let update = Update {
+            servers: vec![site.live.named("harbour").unwrap().server.id],
+            ..Update::default()
+        };
+        site.live.change(update, |row| {
+            row.state = state;
+            row.last_status = None;
+            let last = row.last_sample.as_mut().unwrap();
+            last.is_answered = is_answered;
+            last.players = players;
+        });
+        let page = site.get("/server/harbour").await.text;
+        assert!(
+            page.contains(&format!("<p class=\"quiet\">{why}</p>")),
+            "{why}"
+        );
+    }
+}
+
 /// The history and the state table count the same outages in different units, and the table of the
 /// first server has none of those in its history.
 #[tokio::test]
@@ -433,8 +462,8 @@ async fn all_places_show_the_same_uptime_of_the_last_day() {
         let expected = cell.split_once('>').unwrap().1;
         assert!(expected.ends_with('%'), "{expected}");
         let figure = between(&page, "<dt>Uptime</dt><dd><bdi>", "<");
-        let chart = between(&page, "<h2>Uptime</h2><span>", " ·");
-        let label = between(&page, r#"aria-label="Uptime, last 24 hours: "#, " ·");
+        let chart = between(&page, "<h2>Uptime</h2><span>", "<");
+        let label = between(&page, r#"aria-label="Uptime, last 24 hours: "#, "\"");
         assert_eq!([figure, chart, label], [expected; 3], "{name}");
     }
 }

@@ -220,7 +220,8 @@ impl Chart<'_> {
             .filter(|value| value.is_finite())
             .fold(0.0, f64::max);
         let step = nice(most / 3.0);
-        let count = (most / step).ceil().max(1.0) as u32;
+        // Above the highest value, a twentieth of it stays free.
+        let count = (most * 1.05 / step).ceil().max(1.0) as u32;
         (0..=count).map(|number| f64::from(number) * step).collect()
     }
 

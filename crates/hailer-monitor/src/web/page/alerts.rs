@@ -132,7 +132,9 @@ async fn page(
             Some("The history cannot be read at the moment."),
         ),
     };
-    let (mut open, messages) = past;
+    let (mut open, mut messages) = past;
+    // The stored order is that of delivery, and held messages are delivered late.
+    messages.sort_by_key(|message| Reverse(message.made));
     let more = open.len().saturating_sub(MAX_OPEN);
     open.sort_unstable_by_key(|open| Reverse(open.since));
     open.truncate(MAX_OPEN);

@@ -7,7 +7,7 @@ use crate::state::find::{SearchTerms, natural};
 use crate::web::page::past::PlayerOrder;
 use crate::web::show::{self, ShortText};
 use hailer::proto::model::{
-    Member, PLAYER_MEMBERS, Player, Roster, STATUS_MEMBERS, Status, Unit, Value,
+    Extra, Member, PLAYER_MEMBERS, Player, Roster, STATUS_MEMBERS, Status, Unit, Value,
 };
 use hailer::proto::wire::{Deviation, Field, Notes};
 use hailer::proto::{DatagramContext, Protocol};
@@ -121,7 +121,9 @@ impl Details {
             let doc = docs.iter().find(|doc| doc.key == extra.key);
             let help = doc.map_or("", |doc| doc.help);
             let value = text(&extra.value);
-            details.extras.push(Entry::new(extra.key, help, &value));
+            details
+                .extras
+                .push(Entry::new(&title(extra.key), help, &value));
         }
         for deviation in status.deviations.iter().take(MAX_ENTRIES) {
             let entry = Entry::new(deviation.name, deviation.help, "");
@@ -260,10 +262,9 @@ impl PlayerRow {
             show::cut(&cell.unwrap_or_default(), 60)
         };
         let cells = columns.iter().zip(&values).map(cell).collect();
-        let mut extras = String::new();
-        for (nth, extra) in player.iter().flat_map(|player| &player.extra).enumerate() {
-            named(&mut extras, nth, extra.key, &extra.value);
-        }
+        let listed = player.iter().flat_map(|player| &player.extra);
+        let extras: Vec<String> = listed.filter_map(of_player).collect();
+        let extras = extras.join(" · ");
         Self {
             name: show::cut(name, 80),
             values,
@@ -290,6 +291,15 @@ impl Entry {
             value: show::cut(value, MAX_VALUE_CHARS),
         }
     }
+}
+
+/// Formats a key as a title: `max-players` becomes `Max players`.
+fn title(key: &str) -> String {
+    let mut title = key.replace('-', " ");
+    if let Some(first) = title.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    title
 }
 
 /// Formats a value for people. Stops at four times the length that is shown.
@@ -335,10 +345,34 @@ fn named(out: &mut String, nth: usize, key: &str, value: &Value) {
     write(out, value);
 }
 
+/// Formats a field of a player. A flag is its name, or nothing.
+fn of_player(extra: &Extra) -> Option<String> {
+    let key = match extra.key {
+        "text" => "text of the owner".to_owned(),
+        key => key.replace('-', " "),
+    };
+    match &extra.value {
+        Value::Bool(false) => None,
+        Value::Bool(true) => Some(key),
+        value => {
+            let mut out = String::new();
+            named(&mut out, 0, &key, value);
+            Some(out)
+        }
+    }
+}
+
+/// Returns a number with its noun.
+fn counted(number: usize, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", show::count(number as u64))
+}
+
 /// A datagram, explained.
 pub(crate) struct Datagram {
     pub(crate) message: String,
-    pub(crate) length: String,
+    /// Numbers of bytes and of fields.
+    pub(crate) size: String,
     pub(crate) fields: Vec<FieldLine>,
     /// Number of fields not shown.
     pub(crate) more: usize,
@@ -410,7 +444,11 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
     };
     Datagram {
         message: found.map_or("unknown", |found| found.message).into(),
-        length: show::count(bytes.len() as u64),
+        size: format!(
+            "{}, {}",
+            counted(bytes.len(), "byte"),
+            counted(fields.len() + more, "field")
+        ),
         fields,
         more,
         deviations: notes.deviations().iter().map(deviation).collect(),
@@ -496,7 +534,7 @@ mod tests {
                 .collect::<Vec<_>>()
         };
         assert_eq!(texts(&details.rules), ["ab=c"]);
-        assert!(texts(&details.extras).contains(&"plugins=Tides\u{A0}2.1".to_owned()));
+        assert!(texts(&details.extras).contains(&"Plugins=Tides\u{A0}2.1".to_owned()));
         let names = details.players.rows.iter().map(|row| &*row.name.text);
         assert_eq!(names.collect::<Vec<_>>(), ["Ada", "Cy"]);
         assert_eq!(details.deviations[0].help, deviation.help);
@@ -536,7 +574,7 @@ mod tests {
         let cells = players.rows[0].cells.iter().map(|cell| &*cell.text);
         let expected = ["3", "1\u{202F}min", "", "40\u{A0}ms"];
         assert_eq!(cells.collect::<Vec<_>>(), expected);
-        assert_eq!(players.rows[2].extras.text, "spectator\u{A0}yes");
+        assert_eq!(players.rows[2].extras.text, "spectator");
         for (order, expected, direction) in [
             (
                 PlayerOrder::Member("score"),

@@ -437,7 +437,7 @@ impl ChartData {
         [
             Plot::players(&whole),
             Plot::latency(&whole),
-            Plot::uptime(&whole, uptime),
+            Plot::uptime(uptime),
         ]
         .map(|plot| buckets.draw(plot, self.range, now))
         .into()
@@ -619,13 +619,18 @@ impl Plot {
     }
 
     fn latency(whole: &BucketSum) -> Self {
+        let mut summary = format!(
+            "mean {} · max. {}",
+            or_nothing(whole.latency().map(latency_text)),
+            or_nothing(whole.latency_max.map(show::latency)),
+        );
+        if whole.resent > 0 {
+            let resent = show::share(whole.resent, whole.sent);
+            let _ = write!(summary, " · {resent} of datagrams repeated");
+        }
         Self {
             title: "Latency",
-            summary: format!(
-                "mean {} · max. {}",
-                or_nothing(whole.latency().map(latency_text)),
-                or_nothing(whole.latency_max.map(show::latency)),
-            ),
+            summary,
             style: ChartStyle::Line,
             mean: BucketSum::latency,
             highest: Some(|sum| sum.latency_max.map(|most| f64::from(most) / 1e3)),
@@ -640,15 +645,10 @@ impl Plot {
         }
     }
 
-    fn uptime(whole: &BucketSum, uptime: Option<f64>) -> Self {
-        let mut summary = or_nothing(uptime.map(show::percent));
-        if whole.resent > 0 {
-            let resent = show::share(whole.resent, whole.sent);
-            let _ = write!(summary, " · {resent} of datagrams resent");
-        }
+    fn uptime(uptime: Option<f64>) -> Self {
         Self {
             title: "Uptime",
-            summary,
+            summary: or_nothing(uptime.map(show::percent)),
             style: ChartStyle::Share,
             mean: BucketSum::uptime,
             highest: None,

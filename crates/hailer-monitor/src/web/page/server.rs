@@ -1,5 +1,6 @@
 //! Page of one server: state, history and last answer.
 
+use crate::health;
 use crate::sample::Millis;
 use crate::state::ServerRow;
 use crate::state::find::SearchTerms;
@@ -72,6 +73,8 @@ struct ServerPage {
     orders: [(String, bool); 3],
     past: HistoryView,
     has_player_names: bool,
+    /// Why there are no names of players.
+    nobody: &'static str,
     details: Details,
     /// Parameters of the page.
     wanted: HistoryQuery,
@@ -207,17 +210,36 @@ impl ServerPage {
             }),
             past,
             has_player_names: app.has_player_names,
+            nobody: nobody(row),
             details,
             player_columns,
             wanted,
             badge: has_badges.then(|| format!("/badge/{}.svg", server.name)),
             widget: has_widgets.then(|| format!("/widget/{}", server.name)),
-            status_at: status
-                .filter(|status| status.at > 0)
-                .map(|status| Time::of(status.at, now)),
+            status_at: status_at(row).map(|at| Time::of(at, now)),
             datagrams,
         }
     }
+}
+
+/// Returns why there are no names of players.
+fn nobody(row: &ServerRow) -> &'static str {
+    let last = row.last_sample.filter(|last| last.is_answered);
+    match (row.state, last) {
+        (health::State::Down, _) => "The server is down.",
+        (_, None) => "The server has not answered.",
+        (_, Some(last)) if last.players == Some(0) => "No players are online.",
+        _ => "The server lists no names.",
+    }
+}
+
+/// Returns the time of the last answer. After a restart, the samples are newer than the stored
+/// status.
+fn status_at(row: &ServerRow) -> Option<Millis> {
+    let status = row.last_status.as_ref().map_or(0, |status| status.at);
+    let sample = row.last_sample.filter(|last| last.is_answered);
+    let at = status.max(sample.map_or(0, |sample| sample.at));
+    (at > 0).then_some(at)
 }
 
 fn figures(
@@ -250,7 +272,7 @@ fn figures(
     );
     let resent = last
         .filter(|last| last.resent > 0)
-        .map(|last| format!("{} of {} datagrams resent", last.resent, last.sent));
+        .map(|last| format!("{} of {} datagrams repeated", last.resent, last.sent));
     add(
         "Latency",
         last.and_then(|last| last.latency).map(show::latency),

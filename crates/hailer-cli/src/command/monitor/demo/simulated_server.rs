@@ -28,7 +28,7 @@ const FLAPPING_MS: Millis = 2 * HOUR;
 /// Time between two changes of its state.
 const FLAP_INTERVAL_MS: Millis = 7_000;
 /// Time between two versions of the development server.
-const BUILD_INTERVAL_MS: Millis = 40_000;
+const BUILD_INTERVAL_MS: Millis = HOUR / 2;
 /// Versions, from oldest to newest, and the time between two of them.
 const RELEASES: [&str; 8] = [
     "1.21.4", "1.21.5", "1.21.6", "1.21.7", "1.21.8", "1.21.9", "1.21.10", "1.21.11",
