@@ -443,10 +443,11 @@ impl Args {
             let mut sweep = Series::new(format!("sweep, {targets} targets"));
             // The rate limit per network needs a table, so it is off. The timeout is long, so that
             // all probes are in flight.
+            let timeout = (20.0 * self.scale).max(1.0).to_string();
             sweep.add(run(
                 &server,
                 targets,
-                &["sweep", "--per-prefix", "1e9", "--timeout", "20"],
+                &["sweep", "--per-prefix", "1e9", "--timeout", &timeout],
             )?);
             sweep.print();
             let above = sweep.median(|run| run.figures.peak.saturating_sub(empty) as f64 / 1_024.0);
