@@ -387,6 +387,9 @@ pub(crate) struct QueryArgs {
     /// Name server for host names [default: the system's]
     #[arg(long, help_heading = "Targets", value_parser = values::name_server, value_name = "ADDRESS:PORT")]
     pub(crate) name_server: Option<SocketAddr>,
+    /// Local address to send from, with or without a port; over TCP, the port is any
+    #[arg(long, help_heading = "Queries", value_parser = values::source, value_name = "ADDRESS[:PORT]")]
+    pub(crate) source: Option<SocketAddr>,
     /// Encryption of protocols over HTTP: off, verified (HTTPS with a certificate for this name that a known
     /// authority signed), or any (HTTPS with any certificate) [default: that of the protocol]
     #[arg(long, help_heading = "Queries", value_parser = values::tls, value_name = "MODE")]
@@ -471,6 +474,9 @@ pub(crate) struct Pacing {
     /// Maximum datagrams per second to one network: a /24 of IPv4, a /48 of IPv6
     #[arg(long, default_value = "50", value_parser = values::quantity, value_name = "N")]
     pub(crate) per_network: f64,
+    /// Local address to send from, with or without a port; over TCP, the port is any
+    #[arg(long, value_parser = values::source, value_name = "ADDRESS[:PORT]")]
+    pub(crate) source: Option<SocketAddr>,
     /// Longest time to wait for a reply, before a retry; shorter where measured delays allow it
     #[arg(long, default_value = "1s", value_parser = values::duration, value_name = "TIME")]
     pub(crate) timeout: Duration,

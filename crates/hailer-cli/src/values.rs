@@ -119,6 +119,13 @@ pub(crate) fn name_server(text: &str) -> Result<SocketAddr, String> {
         .map_err(|_| "expected an IP address and a port, such as 192.0.2.53:53".into())
 }
 
+/// Parses a local address, and checks that it can be used.
+pub(crate) fn source(text: &str) -> Result<SocketAddr, String> {
+    let source = hailer::parse_source(text)?;
+    hailer::check_source(source)?;
+    Ok(source)
+}
+
 pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         wrong_port(text).unwrap_or_else(|| {

@@ -710,6 +710,7 @@ impl HttpProbes {
         config.limits = poll.sweep.limits;
         config.is_strict = poll.sweep.is_strict;
         config.has_datagrams = poll.sweep.has_replies;
+        config.source = poll.sweep.source;
         config.name_server = poll.name_server;
         Self {
             client: Arc::new(Client::new(config)),

@@ -16,8 +16,12 @@
 //! complete they are, not by their arrival, so that the result does not depend on timing.
 
 mod exchange;
+mod shared;
 mod socket;
 
+pub(crate) use self::socket::connect_from;
+
+use self::shared::SharedSockets;
 use crate::answer::Answer;
 use crate::catalog;
 use crate::detection::{self, Detection, StartedWave};
@@ -25,6 +29,7 @@ use crate::discover::FoundServer;
 use crate::drive::QueryLimits;
 use crate::error::{Error, ProtocolFailure};
 use crate::http::Destination;
+use crate::local;
 use crate::merge;
 use crate::names::NameResolver;
 use crate::target::{Host, Target};
@@ -68,6 +73,10 @@ pub struct ClientConfig {
     /// Exchanges that have received a valid reply run to their end. `None`: three times the latency,
     /// counted from the request, but at least 100 ms and at most 1 s after the answer.
     pub wait: Option<Duration>,
+    /// Local address to send from. With a port, datagrams come from this port, also those to several
+    /// servers; connections over TCP have the address only, because a port that has just been used
+    /// is not available for a minute. Servers of the other IP version are unreachable.
+    pub source: Option<SocketAddr>,
     /// Name server to use instead of the system's.
     pub name_server: Option<SocketAddr>,
     /// Encryption of HTTP: for servers behind a proxy, or to verify certificates.
@@ -91,6 +100,7 @@ pub struct ClientConfig {
 pub struct Client {
     config: ClientConfig,
     names: NameResolver,
+    shared: SharedSockets,
 }
 
 /// Results of [`Client::query_many`] as they arrive. Also a [`Stream`].
@@ -304,7 +314,11 @@ impl Client {
     /// Returns a client with this configuration.
     pub fn new(config: ClientConfig) -> Self {
         let names = NameResolver::new(config.name_server);
-        Self { config, names }
+        Self {
+            config,
+            names,
+            shared: SharedSockets::default(),
+        }
     }
 
     /// Returns the configuration.
@@ -696,7 +710,15 @@ impl Client {
                 target.srv(protocol),
             )
             .await?;
-        Ok(target.at_query_ports(addresses, protocol, default_port))
+        let mut addresses = target.at_query_ports(addresses, protocol, default_port);
+        // If none is left, the error names the addresses.
+        if addresses
+            .iter()
+            .any(|address| local::can_reach(self.config.source, *address))
+        {
+            addresses.retain(|address| local::can_reach(self.config.source, *address));
+        }
+        Ok(addresses)
     }
 
     /// Queries one address.

@@ -375,6 +375,19 @@ impl ExchangeDriver {
         }
     }
 
+    /// Handles a datagram that may belong to another exchange with the same server: an unreadable one
+    /// is not repeated.
+    pub(crate) fn shared_datagram(
+        &mut self,
+        now: Duration,
+        bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Action {
+        self.received += 1;
+        self.received_bytes += bytes.len();
+        self.receive(now, bytes, out).unwrap_or(Action::Wait)
+    }
+
     /// Returns where the request over HTTP that was sent last goes.
     pub(crate) fn route(&self) -> Route {
         self.exchange.route()

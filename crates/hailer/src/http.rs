@@ -9,6 +9,7 @@
 //! Continue`) per request, 3 redirects to the same host and port.
 //! The caller limits the time: dropping the future closes the connection.
 
+use crate::client::connect_from;
 use hailer_proto::Tls;
 use hailer_proto::http::{MAX_BODY, MAX_HEAD, MAX_HEADERS, Request};
 use hailer_proto::wire::Notes;
@@ -64,12 +65,16 @@ pub fn invalid_response(error: &io::Error) -> Option<&'static str> {
     Some(inner.0)
 }
 
-/// Sends a request and returns the response, both with their whole bodies in the form of HTTP/1.1.
+/// Sends a request from a local address and returns the response, both with their whole bodies in the form of HTTP/1.1.
 /// Redirects of the server to itself are followed.
 ///
 /// # Errors
 /// The connection failed, or the response is no valid HTTP or exceeds a limit.
-pub async fn send(to: &Destination, request: &[u8]) -> io::Result<Vec<u8>> {
+pub async fn send(
+    to: &Destination,
+    source: Option<SocketAddr>,
+    request: &[u8],
+) -> io::Result<Vec<u8>> {
     let mut notes = Notes::discarding();
     let parsed = Request::read(request, &mut notes)
         .map_err(|error| io::Error::new(ErrorKind::InvalidInput, error.to_string()))?;
@@ -83,7 +88,7 @@ pub async fn send(to: &Destination, request: &[u8]) -> io::Result<Vec<u8>> {
         let request = request
             .body(Full::new(Bytes::copy_from_slice(parsed.body)))
             .map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
-        let response = connect(to, request).await?;
+        let response = connect(to, source, request).await?;
         let host = parsed.header("host").unwrap_or_default();
         match redirect(&response, to, host) {
             Some(next) if redirects < MAX_REDIRECTS => {
@@ -97,15 +102,19 @@ pub async fn send(to: &Destination, request: &[u8]) -> io::Result<Vec<u8>> {
 
 type Response = hyper::Response<Bytes>;
 
-async fn connect(to: &Destination, request: hyper::Request<Full<Bytes>>) -> io::Result<Response> {
-    let stream = open(to.address).await?;
+async fn connect(
+    to: &Destination,
+    source: Option<SocketAddr>,
+    request: hyper::Request<Full<Bytes>>,
+) -> io::Result<Response> {
+    let stream = open(to.address, source).await?;
     match to.tls {
         Tls::Off => exchange(stream, request).await,
         #[cfg(feature = "tls")]
         tls => match secure::connect(stream, &to.host, tls).await {
             Ok(stream) => exchange(stream, request).await,
             Err(error) if tls == Tls::Optional && is_without_tls(&error) => {
-                exchange(open(to.address).await?, request).await
+                exchange(open(to.address, source).await?, request).await
             }
             Err(error) => Err(error),
         },
@@ -114,8 +123,8 @@ async fn connect(to: &Destination, request: hyper::Request<Full<Bytes>>) -> io::
     }
 }
 
-async fn open(address: SocketAddr) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(address).await?;
+async fn open(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<TcpStream> {
+    let stream = connect_from(address, source).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -38,6 +38,7 @@ pub mod http;
 #[cfg(feature = "redis")]
 pub mod link;
 pub mod listen;
+mod local;
 pub mod master;
 mod merge;
 pub mod metrics_format;
@@ -64,5 +65,6 @@ pub use error::{Error, FaultPlace, ProtocolFailure};
 pub use hailer_minecraft as game;
 pub use hailer_proto as proto;
 pub use hailer_proto::{Ask, Depth, Player, Status, Text, registry};
+pub use local::{check_source, parse_source};
 pub use target::Target;
 pub use transcript::{Datagram, Transcript};

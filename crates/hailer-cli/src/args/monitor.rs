@@ -64,6 +64,9 @@ pub(crate) struct Monitor {
     /// Time between polls of a server [default: 1min]
     #[arg(long, value_parser = values::poll_interval, value_name = "TIME")]
     pub(crate) interval: Option<Duration>,
+    /// Local address to poll from, with or without a port; over TCP, the port is any
+    #[arg(long, value_parser = values::source, value_name = "ADDRESS[:PORT]")]
+    pub(crate) source: Option<SocketAddr>,
     /// Share the polling with all nodes that use the same Redis and the same history, in PostgreSQL
     #[arg(long, value_name = "redis://HOST", value_hint = ValueHint::Url)]
     pub(crate) cluster: Option<String>,

@@ -107,6 +107,11 @@ async fn test_server(
     protocol: &'static dyn Protocol,
     suite: &'static Suite,
 ) -> anyhow::Result<Exit> {
+    if args.query_args.source.is_some() {
+        usage!(
+            "--source is for query, ping, watch, sweep and monitor; a check sends from any address"
+        );
+    }
     let client = Client::new(args.query_args.config(0, None));
     let addresses = client.candidates(target).await?;
     let Some(&address) = addresses.first() else {

@@ -146,6 +146,7 @@ impl QueryArgs {
                 .max(self.timeout.saturating_mul(retries + 1)),
         );
         config.wait = self.wait;
+        config.source = self.source;
         config.name_server = self.name_server;
         config.tls = self.tls;
         config

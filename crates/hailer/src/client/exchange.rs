@@ -6,6 +6,7 @@ use super::socket::{self, DetectionWindow, Socket};
 use crate::detection::{self, Detection, Window};
 use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use crate::http::{self, Destination};
+use crate::local;
 use crate::transcript::{Datagram, Transcript};
 use futures_util::FutureExt;
 use hailer_proto::{Ask, Cookie, Direction, Protocol, Tls, Transport};
@@ -55,15 +56,23 @@ impl Client {
             return Ok(Err(ExchangeError::Silence { after }));
         }
         let window = detection.map(Detection::window);
+        let source = self.config.source;
+        if !local::can_reach(source, address) {
+            let problem = "the source address has another IP version";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, problem));
+        }
         let socket = match info.transport {
-            Transport::Datagram => Socket::Datagram(socket::connected(address).await?),
+            Transport::Datagram => match source.filter(|source| source.port() != 0) {
+                Some(source) => Socket::Shared(self.shared.of(address, source)?),
+                None => Socket::Datagram(socket::connected(address, source).await?),
+            },
             Transport::Http => Socket::Http(None),
             Transport::Stream => {
                 let due = connect_due(&limits, started, started);
                 let is_allowed = detection.is_none_or(Detection::may_connect);
                 let stream = if is_allowed {
                     let has_header = self.config.has_proxy_header;
-                    socket::connect(address, has_header, due, info, &window).await
+                    socket::connect(address, source, has_header, due, info, &window).await
                 } else {
                     None
                 };
@@ -187,7 +196,8 @@ impl ExchangeRun<'_> {
             self.notes.push(note.into());
         }
         let bytes = std::mem::take(&mut self.request);
-        let response = async move { http::send(&to, &bytes).await };
+        let source = self.client.config.source;
+        let response = async move { http::send(&to, source, &bytes).await };
         self.socket = Socket::Http(Some(response.boxed()));
         Action::Wait
     }
@@ -202,7 +212,8 @@ impl ExchangeRun<'_> {
         let is_allowed = !is_new || self.detection.is_none_or(may_send);
         self.driver.mark_sent(now);
         if self.accepts_other_ports() && self.open.is_none() {
-            self.open = Some(Socket::open(self.transcript.address).await?);
+            let source = self.client.config.source;
+            self.open = Some(Socket::open(self.transcript.address, source).await?);
         }
         if is_allowed {
             self.store(Direction::Request, now);
@@ -234,8 +245,9 @@ impl ExchangeRun<'_> {
         let due = connect_due(&config.limits, self.started, Instant::now());
         let address = self.transcript.address;
         let has_header = config.has_proxy_header;
+        let source = config.source;
         let info = self.protocol.info();
-        match socket::connect(address, has_header, due, info, &self.window).await {
+        match socket::connect(address, source, has_header, due, info, &self.window).await {
             Some(Ok(stream)) => {
                 self.socket = Socket::Stream(stream);
                 self.send(false).await
@@ -278,7 +290,12 @@ impl ExchangeRun<'_> {
         self.store_bytes(Direction::Reply, now, reply);
         let request = &mut self.request;
         let action = match self.protocol.info().transport {
-            Transport::Datagram => self.driver.datagram(now, reply, request),
+            Transport::Datagram => match &self.socket {
+                Socket::Shared(socket) if socket.is_shared() => {
+                    self.driver.shared_datagram(now, reply, request)
+                }
+                _ => self.driver.datagram(now, reply, request),
+            },
             Transport::Stream => self.driver.stream(now, reply, request),
             Transport::Http => self.driver.response(now, reply, request),
         };
@@ -342,7 +359,7 @@ impl ExchangeRun<'_> {
     /// another port.
     fn accepts_other_ports(&self) -> bool {
         self.detection.is_none()
-            && self.transport() == Transport::Datagram
+            && matches!(self.socket, Socket::Datagram(_))
             && self.protocol.has_replies_from_other_ports()
             && self.driver.sent() > 1
             && self.driver.received() == 0

@@ -1,5 +1,6 @@
 //! The connection of one exchange: a datagram socket, a stream, or requests over HTTP.
 
+use super::shared::SharedSocket;
 use crate::detection::Window;
 use futures_util::future::BoxFuture;
 use hailer_proto::Info;
@@ -8,12 +9,12 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::net::{TcpStream, UdpSocket};
+use tokio::net::{TcpSocket, TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
 /// Largest datagram, in bytes. A smaller buffer would cut long lists of players.
-const MAX_DATAGRAM: usize = 65_535;
+pub(super) const MAX_DATAGRAM: usize = 65_535;
 /// Bytes per read from a stream.
 const STREAM_CHUNK_BYTES: usize = 16 * 1_024;
 /// First bytes of a PROXY protocol header of version 2.
@@ -65,8 +66,12 @@ fn proxy_header(source: SocketAddr, destination: SocketAddr) -> Vec<u8> {
     header
 }
 
-async fn connect_now(address: SocketAddr, has_proxy_header: bool) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect(address).await?;
+async fn connect_now(
+    address: SocketAddr,
+    source: Option<SocketAddr>,
+    has_proxy_header: bool,
+) -> io::Result<TcpStream> {
+    let mut stream = connect_from(address, source).await?;
     if has_proxy_header {
         let header = proxy_header(stream.local_addr()?, address);
         stream.write_all(&header).await?;
@@ -78,13 +83,14 @@ async fn connect_now(address: SocketAddr, has_proxy_header: bool) -> io::Result<
 /// takes too long, or if the protocol is not waited for.
 pub(super) async fn connect(
     address: SocketAddr,
+    source: Option<SocketAddr>,
     has_proxy_header: bool,
     deadline: Instant,
     protocol: &Info,
     window: &Option<DetectionWindow>,
 ) -> Option<io::Result<TcpStream>> {
     let mut window = window.clone();
-    let mut stream = pin!(connect_now(address, has_proxy_header));
+    let mut stream = pin!(connect_now(address, source, has_proxy_header));
     let mut due = pin!(sleep_until(deadline));
     loop {
         tokio::select! {
@@ -101,9 +107,29 @@ pub(super) async fn connect(
     }
 }
 
+/// Returns a connection over TCP from a local address, on any port.
+pub(crate) async fn connect_from(
+    address: SocketAddr,
+    source: Option<SocketAddr>,
+) -> io::Result<TcpStream> {
+    let Some(source) = source else {
+        return TcpStream::connect(address).await;
+    };
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.bind((source.ip(), 0).into())?;
+    socket.connect(address).await
+}
+
 /// Returns a datagram socket that is connected to the address, on a random port.
-pub(super) async fn connected(address: SocketAddr) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(any_port(address)).await?;
+pub(super) async fn connected(
+    address: SocketAddr,
+    source: Option<SocketAddr>,
+) -> io::Result<UdpSocket> {
+    let source = source.unwrap_or_else(|| any_port(address));
+    let socket = UdpSocket::bind(source).await?;
     socket.connect(address).await?;
     Ok(socket)
 }
@@ -141,6 +167,8 @@ pub(super) async fn receive_first(
 /// A connection to one server.
 pub(super) enum Socket {
     Datagram(UdpSocket),
+    /// On a port that other exchanges use too.
+    Shared(SharedSocket),
     /// Not connected. Receives from every port of the address.
     Open {
         socket: UdpSocket,
@@ -155,9 +183,10 @@ pub(super) enum Socket {
 
 impl Socket {
     /// Opens a socket that receives from every port of the address.
-    pub(super) async fn open(address: SocketAddr) -> io::Result<Self> {
+    pub(super) async fn open(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<Self> {
+        let source = source.unwrap_or_else(|| any_port(address));
         Ok(Self::Open {
-            socket: UdpSocket::bind(any_port(address)).await?,
+            socket: UdpSocket::bind(source).await?,
             address,
             source: address.port(),
         })
@@ -166,6 +195,7 @@ impl Socket {
     pub(super) async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Datagram(socket) => socket.send(bytes).await.map(drop),
+            Self::Shared(socket) => socket.send(bytes).await,
             Self::Open {
                 socket, address, ..
             } => socket.send_to(bytes, *address).await.map(drop),
@@ -219,6 +249,7 @@ impl Socket {
                     Err(error) => return Err(error),
                 }
             },
+            Self::Shared(socket) => socket.receive(buffer).await,
             Self::Http(None) => pending().await,
             Self::Http(Some(response)) => {
                 let result = response.await;

@@ -310,6 +310,9 @@ pub struct SweepConfig {
     pub has_replies: bool,
     /// Rate limits. Opening a connection counts as one datagram.
     pub rate_limits: RateLimits,
+    /// Local address to send from, as [`ClientConfig::source`](crate::ClientConfig::source). A port
+    /// needs a sweep in one thread.
+    pub source: Option<SocketAddr>,
     /// How connections of stream protocols are closed.
     pub tcp_close: TcpClose,
     /// Largest number of probes in flight, about 42 bytes each. The default of 750,000 is just
@@ -371,6 +374,7 @@ impl Default for SweepConfig {
             is_strict: false,
             has_replies: false,
             rate_limits: RateLimits::default(),
+            source: None,
             tcp_close: TcpClose::default(),
             max_in_flight: 750_000,
             max_memory: 256 << 20,

@@ -39,6 +39,7 @@ pub(super) struct TcpSockets {
     poll: Poll,
     events: Events,
     close: TcpClose,
+    source: Option<SocketAddr>,
     places: Vec<OpenConnection>,
     /// Places without a socket.
     empty: Vec<u32>,
@@ -68,6 +69,7 @@ impl TcpSockets {
     /// end a [wait](Self::wait) too.
     pub(super) fn new<'s>(
         close: TcpClose,
+        source: Option<SocketAddr>,
         udp: impl Iterator<Item = &'s UdpSocket>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
@@ -82,7 +84,13 @@ impl TcpSockets {
         Ok(Self {
             poll,
             events: Events::with_capacity(MAX_EVENTS),
-            close,
+            // The reuse of a socket would end the binding to its address.
+            close: if source.is_some() {
+                TcpClose::Fin
+            } else {
+                close
+            },
+            source,
             places: Vec::new(),
             empty: Vec::new(),
             idle: [Vec::new(), Vec::new()],
@@ -165,6 +173,12 @@ impl TcpSockets {
         }
         let domain = if is_v6 { Domain::IPV6 } else { Domain::IPV4 };
         let socket = new_socket(domain)?;
+        if let Some(source) = self.source {
+            if source.is_ipv6() != is_v6 {
+                return Err(ErrorKind::NetworkUnreachable.into());
+            }
+            socket.bind(&SocketAddr::new(source.ip(), 0).into())?;
+        }
         let place = self.empty.pop().unwrap_or_else(|| {
             self.places.push(OpenConnection {
                 socket: None,

@@ -134,8 +134,11 @@ pub(super) fn run_worker(
     let WorkerConfig {
         config, started, ..
     } = *thread;
-    let mut sockets = Sockets::bind(config.rate_limits.packets_per_second <= TIMESTAMPS)?;
-    let mut connections = LazyConnections::new(config.tcp_close);
+    let mut sockets = Sockets::bind(
+        config.rate_limits.packets_per_second <= TIMESTAMPS,
+        config.source,
+    )?;
+    let mut connections = LazyConnections::new(config.tcp_close, config.source);
     let mut engine =
         SweepEngine::with_limits(config.clone(), random_secret(), thread.limits.clone());
     engine.set_receive_buffer(sockets.receive_buffer());
@@ -235,14 +238,17 @@ pub(super) fn run_worker(
 struct LazyConnections {
     close: TcpClose,
     #[cfg(unix)]
+    source: Option<SocketAddr>,
+    #[cfg(unix)]
     sockets: Option<TcpSockets>,
 }
 
 #[cfg(unix)]
 impl LazyConnections {
-    fn new(close: TcpClose) -> Self {
+    fn new(close: TcpClose, source: Option<SocketAddr>) -> Self {
         Self {
             close,
+            source,
             sockets: None,
         }
     }
@@ -266,7 +272,7 @@ impl LazyConnections {
     ) -> io::Result<()> {
         if self.sockets.is_none() && engine.open_connections() > 0 {
             let both = udp.v4.iter().chain(&udp.v6);
-            self.sockets = Some(TcpSockets::new(self.close, both)?);
+            self.sockets = Some(TcpSockets::new(self.close, self.source, both)?);
         }
         if let Some(sockets) = &mut self.sockets {
             sockets.follow(engine, now, sink);
@@ -299,7 +305,7 @@ pub fn max_connections() -> usize {
 
 #[cfg(not(unix))]
 impl LazyConnections {
-    fn new(close: TcpClose) -> Self {
+    fn new(close: TcpClose, _: Option<SocketAddr>) -> Self {
         Self { close }
     }
 
@@ -362,13 +368,27 @@ struct ReceiveResult {
 }
 
 impl Sockets {
-    fn bind(timestamps: bool) -> io::Result<Self> {
+    fn bind(timestamps: bool, source: Option<SocketAddr>) -> io::Result<Self> {
         let mut config = hailer_udp::SocketConfig::default();
         config.receive_buffer = Some(RECEIVE_BUFFER);
         config.send_buffer = Some(SEND_BUFFER);
         config.has_refusals = true;
         config.has_timestamps = timestamps;
         config.is_unfragmented = true;
+        if let Some(source) = source {
+            let socket = Socket::bind(source, &config)?;
+            let (v4, v6) = if source.is_ipv4() {
+                (Some(socket), None)
+            } else {
+                (None, Some(socket))
+            };
+            return Ok(Self {
+                v4,
+                v6,
+                is_v4_used: false,
+                is_v6_used: false,
+            });
+        }
         let v4 = Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &config);
         let v6 = Socket::bind((Ipv6Addr::UNSPECIFIED, 0).into(), &config).ok();
         match v4 {

@@ -336,7 +336,9 @@ async fn monitor(
     history: History,
 ) -> anyhow::Result<Exit> {
     let address = listener.local_addr()?;
-    let monitor = Monitor::start(history.clone(), monitor_config(&config, &history).await?).await?;
+    let mut monitor = monitor_config(&config, &history).await?;
+    monitor.poll.sweep.source = args.source;
+    let monitor = Monitor::start(history.clone(), monitor).await?;
     let mut servers = std::mem::take(&mut config.servers);
     detect(&mut servers, &history).await?;
     let known = history.servers().await?;

@@ -293,6 +293,10 @@ pub(super) fn config(args: &Sweep, output: &OutputOptions) -> anyhow::Result<Swe
         args::TcpClose::Reset => TcpClose::Reset,
         args::TcpClose::Fin => TcpClose::Fin,
     };
+    config.source = pace.source;
+    if pace.threads > 1 && pace.source.is_some_and(|source| source.port() != 0) {
+        usage!("--source with a port needs --threads 1: threads cannot share a port");
+    }
     config.max_in_flight = pace.max_in_flight as usize;
     config.max_memory = pace.max_memory;
     Ok(config)
