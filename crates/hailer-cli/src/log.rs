@@ -11,9 +11,12 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use std::fmt;
 use std::num::NonZeroU32;
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Level and format of the log.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -50,13 +53,21 @@ impl LogArgs {
             LogLevel::Info => Level::INFO,
             LogLevel::Debug => Level::DEBUG,
         };
+        // Messages of the database driver are for its authors. Failures are reported in our words.
+        let of_driver = match self.log_level {
+            LogLevel::Debug => LevelFilter::DEBUG,
+            LogLevel::Error | LogLevel::Warn | LogLevel::Info => LevelFilter::OFF,
+        };
+        let filter = Targets::new()
+            .with_default(level)
+            .with_target("sqlx", of_driver);
         let log = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(StandardError::new);
         // This fails only on a second start in one process. The first log then stays in use.
         let _ = match self.log_format {
-            LogFormat::Text => log.event_format(Text).try_init(),
-            LogFormat::Json => log.json().try_init(),
+            LogFormat::Text => log.event_format(Text).finish().with(filter).try_init(),
+            LogFormat::Json => log.json().finish().with(filter).try_init(),
         };
     }
 }

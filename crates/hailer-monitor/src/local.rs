@@ -124,6 +124,8 @@ impl Node for Local {
                     is_failing: health.is_failing,
                     since: health.since,
                     message: health.message.filter(|_| health.is_failing),
+                    redis: None,
+                    is_database_failing: health.is_failing,
                     kept: health.kept,
                     dropped: health.dropped,
                 },

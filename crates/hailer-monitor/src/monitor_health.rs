@@ -45,6 +45,10 @@ pub struct HistoryHealth {
     pub since: Option<Millis>,
     /// The reason for the failure.
     pub message: Option<String>,
+    /// Why Redis cannot be used, in a cluster. Part of `message`.
+    pub redis: Option<String>,
+    /// Whether anything else than Redis fails.
+    pub is_database_failing: bool,
     /// Samples kept in the memory of this process until they can be stored.
     pub kept: u64,
     /// Samples that were dropped because the memory limit was reached.

@@ -21,6 +21,11 @@ pub trait Watchlist: Send + Sync + 'static {
         &self,
         new: Vec<NewServer>,
     ) -> BoxFuture<'_, Result<(), (Option<String>, WatchlistError)>>;
+    /// Returns a server that another process has added and that this one may not know yet.
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Server>> {
+        let _ = name;
+        Box::pin(async { None })
+    }
     /// Replaces the description of a server.
     fn change(&self, server: Server) -> BoxFuture<'_, Result<(), WatchlistError>>;
     /// Removes a server. Returns `false` if there was none.

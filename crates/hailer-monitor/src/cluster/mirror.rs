@@ -6,7 +6,7 @@
 use super::entry::{ResultsEntry, SampleRecord, StatusEntry, read_server};
 use super::keys::PARTS;
 use super::lease::Chunk;
-use super::push::RESEND_FIELD;
+use super::push::{PushCommand, REQUEST_FIELD, RESEND_FIELD};
 use super::write::{field, time};
 use super::{ByChunk, Shared};
 use crate::health::FLAPPING_CHANGES;
@@ -101,8 +101,19 @@ impl Mirror {
 
     async fn live(&mut self, shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
         self.refresh(shared, link).await?;
+        // The streams have only the newest statuses: ask the other nodes for all.
+        for part in 0..PARTS {
+            cmd("XADD")
+                .arg(shared.keys.statuses(part))
+                .arg("*")
+                .arg(("by", &shared.me))
+                .arg((REQUEST_FIELD, "1"))
+                .exec_async(link)
+                .await?;
+        }
         loop {
-            if self.changed != shared.changed.load(Ordering::Relaxed) {
+            // Not the number of the last heartbeat: changes are visible within a second.
+            if self.changed != changes(shared, link).await? {
                 self.refresh(shared, link).await?;
             }
             let is_all = self.read(shared, link).await?;
@@ -115,10 +126,7 @@ impl Mirror {
 
     /// Applies changes of the watchlist.
     async fn refresh(&mut self, shared: &Shared, link: &mut RedisConnection) -> RedisResult<()> {
-        let changed: Option<u64> = cmd("GET")
-            .arg(shared.keys.control("changed"))
-            .query_async(link)
-            .await?;
+        let changed = changes(shared, link).await?;
         let versions: Vec<(i64, u64)> = cmd("HGETALL")
             .arg(shared.keys.control("versions"))
             .query_async(link)
@@ -171,7 +179,7 @@ impl Mirror {
         if !update.servers.is_empty() {
             shared.live.change(update, |_| {});
         }
-        self.changed = changed.unwrap_or(0);
+        self.changed = changed;
         Ok(())
     }
 
@@ -218,7 +226,7 @@ impl Mirror {
                 if stream < PARTS {
                     show_results(shared, id, fields, self.has_read_all);
                 } else {
-                    self.show_statuses(shared, fields);
+                    self.show_statuses(shared, stream - PARTS, fields);
                 }
             }
         }
@@ -226,8 +234,15 @@ impl Mirror {
         Ok(is_all)
     }
 
-    fn show_statuses(&mut self, shared: &Shared, fields: &[Vec<u8>]) {
+    fn show_statuses(&mut self, shared: &Shared, part: usize, fields: &[Vec<u8>]) {
         if field(fields, b"by") == Some(shared.me.as_bytes()) {
+            return;
+        }
+        if field(fields, REQUEST_FIELD.as_bytes()).is_some() {
+            if self.has_read_all {
+                // If the queue is full, the node that asks gets each status with the next change.
+                let _ = shared.to_push.try_send(PushCommand::SendStatuses(part));
+            }
             return;
         }
         let (Some(json), Some(mut bytes)) = (field(fields, b"e"), field(fields, b"b")) else {
@@ -264,6 +279,15 @@ impl Mirror {
             row.last_status = latest.remove(&row.server.id).or(row.last_status.take());
         });
     }
+}
+
+/// Returns the number of changes of the watchlist so far.
+async fn changes(shared: &Shared, link: &mut RedisConnection) -> RedisResult<u64> {
+    let changed: Option<u64> = cmd("GET")
+        .arg(shared.keys.control("changed"))
+        .query_async(link)
+        .await?;
+    Ok(changed.unwrap_or(0))
 }
 
 /// Applies an entry of results.

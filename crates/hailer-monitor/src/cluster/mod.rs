@@ -48,7 +48,7 @@ pub use lease::{AcquiredChunk, Chunk, Heartbeat, HeartbeatResult, LeaseChanges, 
 
 use crate::clock::{ClockCheck, Reference, WallClock};
 use crate::error::MonitorError;
-use crate::history::{History, NewServer, WriterHealth};
+use crate::history::{History, HistoryError, NewServer, WriterHealth};
 use crate::monitor_health::{ClockHealth, HistoryHealth};
 use crate::node::{LeaderAlerts, Node, NodeHealth, NodeStart};
 use crate::poll::Poller;
@@ -67,6 +67,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
+/// Start of each error of a connection to Redis, see [`RedisConfig::describe`].
+const REDIS_ERROR: &str = "Redis at ";
 /// Delay between connection attempts.
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 /// How long [`Member::stop`] waits for the last results.
@@ -366,13 +368,24 @@ impl Shared {
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
         // Several tasks report the same error when Redis is away.
         let all: BTreeSet<&str> = errors.values().map(String::as_str).collect();
-        let all = all.into_iter().collect::<Vec<_>>().join("; ");
+        let (redis, others): (Vec<_>, Vec<_>) = all
+            .into_iter()
+            .partition(|error| error.starts_with(REDIS_ERROR));
+        let redis_error = redis.first().map(|error| (*error).to_owned());
+        let is_database_failing = !others.is_empty();
+        let all = others
+            .into_iter()
+            .chain(redis)
+            .collect::<Vec<_>>()
+            .join("; ");
         let last = self.last.load(Ordering::Relaxed);
         NodeHealth {
             history: HistoryHealth {
                 is_failing: !all.is_empty(),
                 since: None,
                 message: Some(all).filter(|all| !all.is_empty()),
+                redis: redis_error,
+                is_database_failing,
                 kept: self.kept.load(Ordering::Relaxed),
                 dropped: self.dropped.load(Ordering::Relaxed),
             },
@@ -427,7 +440,8 @@ impl Drop for Member {
 }
 
 /// The watchlist of the cluster. A change goes to PostgreSQL first, then to the state table of this
-/// node. Other nodes follow within two heartbeats.
+/// node. Other nodes find a new server by its name in PostgreSQL at once; their lists follow within a
+/// second.
 struct ClusterWatchlist(Arc<Shared>);
 
 impl ClusterWatchlist {
@@ -476,13 +490,20 @@ impl Watchlist for ClusterWatchlist {
         })
     }
 
+    fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Server>> {
+        // On an error, the node knows nothing of the server, as before.
+        Box::pin(async move { self.0.history.server_named(name).await.ok().flatten() })
+    }
+
     fn change(&self, server: Server) -> BoxFuture<'_, Result<(), WatchlistError>> {
         Box::pin(async move {
-            self.0.live.row(server.id).ok_or(WatchlistError::Gone)?;
             server
                 .target()
                 .map_err(|error| WatchlistError::Invalid(error.to_string()))?;
-            self.0.history.change(&server).await?;
+            match self.0.history.change(&server).await {
+                Err(HistoryError::Absent(_)) => return Err(WatchlistError::Gone),
+                done => done?,
+            }
             let id = server.id;
             self.0.live.set(server);
             self.show(id);

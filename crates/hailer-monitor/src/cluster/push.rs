@@ -31,6 +31,8 @@ const ROWS_PER_ENTRY: usize = 1_000;
 const ENTRIES_PER_REQUEST: usize = 256;
 /// Limit of samples kept while Redis is unavailable.
 const MAX_KEPT_SAMPLES: usize = 500_000;
+/// Statuses that are sent again with one request.
+const STATUSES_PER_REQUEST: usize = 2_000;
 /// Limit of entries of each part of the stream of statuses.
 const MAX_STATUS_ENTRIES: usize = 256;
 /// Limit of one entry in the stream of statuses, in bytes.
@@ -47,6 +49,8 @@ const RECONNECT_DELAY: Duration = Duration::from_secs(1);
 /// Field of an entry that is sent again. Only the history uses it; pages and alerts have already
 /// had it.
 pub(super) const RESEND_FIELD: &str = "again";
+/// Field of an entry by which a node that has just started asks for all statuses of a part.
+pub(super) const REQUEST_FIELD: &str = "want";
 
 /// Commands for this task.
 pub(super) enum PushCommand {
@@ -60,6 +64,8 @@ pub(super) enum PushCommand {
     Forget(Vec<Chunk>),
     /// Redis was emptied: send everything again.
     Rewrite,
+    /// Send all statuses of a part again, for a node that has just started.
+    SendStatuses(usize),
 }
 
 /// The data of a server that Redis has.
@@ -98,6 +104,8 @@ struct Pusher {
     /// When the first of these results arrived, by the clock of Redis.
     gathered_since: Option<Millis>,
     gathered_sessions: Vec<PlayerSession>,
+    /// Servers whose statuses are sent again, some with each request.
+    wanted_statuses: BTreeSet<ServerId>,
     /// Entries that were not sent yet.
     kept: VecDeque<StreamEntry>,
     /// Entries that were just sent, and when.
@@ -121,6 +129,7 @@ pub(super) async fn run(
         gathered: Vec::new(),
         gathered_since: None,
         gathered_sessions: Vec::new(),
+        wanted_statuses: BTreeSet::new(),
         kept: VecDeque::new(),
         fresh: VecDeque::new(),
         kept_rows: 0,
@@ -137,6 +146,7 @@ pub(super) async fn run(
                 Some(PushCommand::Begin(chunk, memories)) => push.begin(chunk, memories),
                 Some(PushCommand::Sessions(sessions)) => push.sessions.resume(sessions),
                 Some(PushCommand::Rewrite) => push.rewrite(),
+                Some(PushCommand::SendStatuses(part)) => push.send_statuses(part),
                 Some(PushCommand::Forget(chunks)) => push.forget(&chunks),
                 Some(PushCommand::Flush(chunks, done_sender)) => {
                     while let Ok(some) = results.try_recv() {
@@ -185,6 +195,14 @@ impl Pusher {
                 is_resend: true,
                 ..entry
             });
+        }
+    }
+
+    /// Queues the statuses of a part. Nodes that start together ask once each, and get them once.
+    fn send_statuses(&mut self, of: usize) {
+        let chunks = self.noted.iter().filter(|(chunk, _)| part(**chunk) == of);
+        for server in chunks.flat_map(|(_, servers)| servers.keys()) {
+            self.wanted_statuses.insert(*server);
         }
     }
 
@@ -382,6 +400,16 @@ impl Pusher {
                 }
             }
         }
+        for _ in 0..STATUSES_PER_REQUEST {
+            let Some(server) = self.wanted_statuses.pop_first() else {
+                break;
+            };
+            let chunk = self.noted.get_mut(&Chunk::of(server));
+            if let Some(pushed) = chunk.and_then(|chunk| chunk.get_mut(&server)) {
+                pushed.status = None;
+                servers.insert(server);
+            }
+        }
         for chunk in given {
             servers.extend(self.noted.get(chunk).into_iter().flat_map(HashMap::keys));
         }
@@ -413,6 +441,8 @@ impl Pusher {
             if !is_sent && bytes.len() < MAX_STATUS_ENTRY_BYTES {
                 list.push(StatusEntry::new(server, &status, bytes));
                 pushed.status = Some((status, now));
+            } else if !is_sent {
+                self.wanted_statuses.insert(server);
             }
         }
         statuses.retain(|_, (list, _)| !list.is_empty());

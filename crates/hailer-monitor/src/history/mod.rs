@@ -268,6 +268,14 @@ pub enum HistoryError {
     #[error("the system gives no random bytes for a key: {0}")]
     Random(String),
     /// The database refuses a statement or cannot be reached.
-    #[error("the history fails: {0}")]
+    #[error("the history fails: {}", reason(.0))]
     Sql(#[from] sqlx::Error),
+}
+
+/// Returns the text of an error of the database. That of the pool is about its own connections.
+fn reason(error: &sqlx::Error) -> String {
+    match error {
+        sqlx::Error::PoolTimedOut => "no connection to the database within 5 s".into(),
+        error => error.to_string(),
+    }
 }

@@ -45,6 +45,17 @@ impl History {
         Ok(found.into_iter().next())
     }
 
+    /// Returns the server of the watchlist with this name.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn server_named(&self, name: &str) -> Result<Option<Server>, HistoryError> {
+        let rows = "SELECT id, name, target, of_group, labels, every, origin FROM server
+                    WHERE removed IS NULL AND name = $1";
+        let found = self.all(sqlx::query(rows).bind(name.to_owned()), server);
+        Ok(found.await?.pop())
+    }
+
     /// Returns the last number that was assigned.
     ///
     /// # Errors

@@ -62,7 +62,7 @@ impl ServerRow {
         self.changes.extend_from_slice(health.flapping_changes());
     }
 
-    pub(super) fn new(server: Arc<Server>) -> Self {
+    pub(crate) fn new(server: Arc<Server>) -> Self {
         Self {
             server,
             state: State::Unknown,

@@ -421,6 +421,7 @@ async fn monitor(
 #[derive(Default)]
 struct HealthLog {
     is_failing: bool,
+    is_redis_failing: bool,
     has_wrong_clock: bool,
     dropped: u64,
 }
@@ -428,16 +429,28 @@ struct HealthLog {
 impl HealthLog {
     fn log(&mut self, health: &MonitorHealth) {
         let history = &health.history;
-        if history.is_failing != self.is_failing {
-            self.is_failing = history.is_failing;
-            if history.is_failing {
+        if history.redis.is_some() != self.is_redis_failing {
+            self.is_redis_failing = history.redis.is_some();
+            match &history.redis {
+                Some(message) => warn!("{}", line(&without_numbers(message), 300)),
+                None => info!("Redis is back"),
+            }
+        }
+        if history.is_database_failing != self.is_failing {
+            self.is_failing = history.is_database_failing;
+            if self.is_failing {
                 let message = history.message.as_deref().unwrap_or("the history fails");
                 warn!(
-                    "{}; new records stay in memory",
-                    line(&without_numbers(message), 300)
+                    "{}; new records stay in {}",
+                    line(&without_numbers(message), 300),
+                    if health.clock.is_some() {
+                        "Redis"
+                    } else {
+                        "memory"
+                    }
                 );
             } else {
-                info!("the history is writable again; the records in memory were written");
+                info!("the history is writable again; the waiting records were written");
             }
         }
         let clock = health.clock.clone().unwrap_or_default();

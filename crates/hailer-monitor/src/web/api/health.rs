@@ -320,6 +320,7 @@ mod tests {
             message,
             kept: 50_000,
             dropped: 3,
+            ..HistoryHealth::default()
         };
         assert_eq!(failing(&health, &live, 210), ["history"]);
         let notice_text = notice(
