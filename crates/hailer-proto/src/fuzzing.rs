@@ -150,12 +150,15 @@ pub fn responder(bytes: &[u8]) {
         readable(protocol, &reply);
         for index in 1..MAX_CONTINUATIONS {
             reply.clear();
-            let has_more = responder.continuation(request, index, &mut reply);
+            let has_more = responder.continuation(request, is_verified, index, &mut reply);
             assert_eq!(has_more, !reply.is_empty());
             if !has_more {
                 break;
             }
-            assert!(is_verified, "an unverified source gets one datagram");
+            assert!(
+                is_verified,
+                "by default an unverified source gets one datagram"
+            );
             readable(protocol, &reply);
         }
     }

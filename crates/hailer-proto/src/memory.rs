@@ -78,9 +78,13 @@ impl<'a> Server<'a> {
             return Vec::new();
         };
         let mut replies = alloc::vec![out];
-        while is_verified && replies.len() < MAX_REPLY_DATAGRAMS {
+        while replies.len() < MAX_REPLY_DATAGRAMS {
             let mut more = Vec::new();
-            if !self.responder.continuation(bytes, replies.len(), &mut more) {
+            let index = replies.len();
+            if !self
+                .responder
+                .continuation(bytes, is_verified, index, &mut more)
+            {
                 break;
             }
             replies.push(more);

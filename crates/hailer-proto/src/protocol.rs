@@ -568,10 +568,16 @@ pub trait Responder: Send + Sync {
     /// `out` is unchanged. A responder of a stream protocol passes on every datagram.
     fn answer(&self, from: SocketAddr, epoch: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict;
 
-    /// Appends datagram number `_index` of the reply to a verified request, if the reply has
-    /// several. [`answer`](Self::answer) returned number 0. Returns `false` and leaves `_out`
-    /// unchanged if the reply has no such datagram.
-    fn continuation(&self, _request: &[u8], _index: usize, _out: &mut Vec<u8>) -> bool {
+    /// Appends datagram number `_index` of a reply, if the reply has several.
+    /// [`answer`](Self::answer) returned number 0 and whether the request is verified. Returns
+    /// `false` and leaves `_out` unchanged if the reply has no such datagram.
+    fn continuation(
+        &self,
+        _request: &[u8],
+        _is_verified: bool,
+        _index: usize,
+        _out: &mut Vec<u8>,
+    ) -> bool {
         false
     }
 

@@ -897,7 +897,7 @@ mod tests {
                     count += 1;
                     reply.clear();
                     let is_data = verdict == Verdict::Reply { is_verified: true };
-                    if !is_data || !responder.continuation(&out, index, &mut reply) {
+                    if !is_data || !responder.continuation(&out, true, index, &mut reply) {
                         break;
                     }
                 }

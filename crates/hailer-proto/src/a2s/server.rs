@@ -255,9 +255,17 @@ impl Responder for A2sResponder {
         Verdict::Reply { is_verified: false }
     }
 
-    fn continuation(&self, request: &[u8], index: usize, out: &mut Vec<u8>) -> bool {
+    fn continuation(
+        &self,
+        request: &[u8],
+        is_verified: bool,
+        index: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let request = Request::parse(request, &mut Notes::discarding());
         let reply = request.and_then(|request| self.reply(request));
+        // Otherwise the reply was a challenge.
+        let reply = reply.filter(|(_, _, needs_challenge)| is_verified || !needs_challenge);
         reply.is_some_and(|(message, ..)| message.write(index, out))
     }
 }
@@ -495,12 +503,12 @@ mod tests {
         for count in 1.. {
             assert!(datagram.len() <= MAX_SINGLE, "{}", datagram.len());
             if !datagram.starts_with(crate::a2s::SPLIT) {
-                assert!(!responder.continuation(&request, 1, &mut Vec::new()));
+                assert!(!responder.continuation(&request, true, 1, &mut Vec::new()));
                 return (datagram, count);
             }
             let joined = assembly.insert(&datagram, Layout::GoldSource, &mut Notes::default());
             datagram = Vec::new();
-            let has_more = responder.continuation(&request, count, &mut datagram);
+            let has_more = responder.continuation(&request, true, count, &mut datagram);
             match joined {
                 Ok(Assembled::Complete(joined)) => {
                     assert!(!has_more && datagram.is_empty());

@@ -1,6 +1,6 @@
 //! The responder: the commands that need no login (spec/battlefield.md#8).
 //!
-//! Limits: 8 commands of a connection, texts of 200 bytes, lists that fit a packet.
+//! Limits: 8 commands of a connection, texts of 200 bytes, 256 players that fit a packet.
 
 use super::message::{self, FROM_SERVER, MAX_BYTES, Packet, REPLY};
 use crate::model::{Player, Status, Text, Value, without_controls};
@@ -22,6 +22,8 @@ const WORD_BYTES: usize = 5;
 /// Game and build of a status without them.
 const GAME: &str = "BF3";
 const BUILD: &str = "1149977";
+/// Largest number of listed players, which clients accept.
+const MAX_PLAYERS: usize = 256;
 /// Largest number of scores.
 const MAX_TEAMS: usize = 4;
 
@@ -142,7 +144,7 @@ fn players(status: &Status) -> Vec<String> {
     }
     let mut bytes = message::HEADER_BYTES + 200;
     let mut rows: Vec<Vec<String>> = Vec::new();
-    for player in list {
+    for player in list.iter().take(MAX_PLAYERS) {
         let row: Vec<String> = columns.iter().map(|column| cell(player, column)).collect();
         bytes += row
             .iter()

@@ -56,13 +56,17 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the command is unknown or the challenge has fewer than 4 bytes.
+    /// Fails if the command is unknown or the challenge has fewer than 4 bytes, 3 in an extended
+    /// request.
     pub fn read(bytes: &'a [u8], notes: &mut Notes) -> Result<Self, Error> {
         let mut r = Reader::new(bytes, notes);
         r.constant(&OUT_OF_BAND, "header")?;
         let is_extended = r.rest().starts_with(GET_INFO_EX);
         r.constant(if is_extended { GET_INFO_EX } else { GET_INFO }, "command")?;
-        let challenge = r.raw(CHALLENGE, "challenge")?;
+        // A client of Quake Wars sends three bytes (GameQ).
+        let is_short = is_extended && r.remaining() == CHALLENGE - 1;
+        let length = CHALLENGE - usize::from(is_short);
+        let challenge = r.raw(length, "challenge")?;
         let second = r.rest().get(..CHALLENGE).map_or(0, <[u8]>::len);
         r.raw(second, "second challenge")?;
         let start = bytes.len() - r.remaining() - challenge.len() - second;
@@ -526,7 +530,8 @@ mod tests {
             assert_eq!(Request::read(bytes, &mut Notes::default()), Ok(request));
             let longer = [bytes, b"xx"].concat();
             assert_eq!(Request::read(&longer, &mut Notes::default()), Ok(request));
-            for end in 0..bytes.len() - request.challenge.len() + 4 {
+            let least = 4 - usize::from(request.is_extended);
+            for end in 0..bytes.len() - request.challenge.len() + least {
                 assert!(
                     Request::read(&bytes[..end], &mut Notes::default()).is_err(),
                     "{end}"

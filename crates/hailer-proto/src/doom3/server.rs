@@ -27,6 +27,8 @@ const MAX_TINY_NAME: usize = 12;
 const MAX_NAME: usize = 32;
 /// Longest start and tail of a reply with the counts, in bytes.
 const FRAME_BYTES: usize = 100;
+/// Game of Quake Wars without a mod.
+const QUAKE_WARS_GAME: &str = "baseETQW-1";
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
 /// Rate of players if the status has none, as the games have it by default.
@@ -100,10 +102,16 @@ impl Doom3Responder {
         dictionary.option("si_map", map(status, game).as_deref());
         dictionary.option("si_maxPlayers", max.as_deref());
         dictionary.option("si_gameType", status.mode.as_deref());
-        dictionary.option("gamename", status.game.as_deref());
+        // Clients take the layout of Quake Wars from the name of the game.
+        let default = (game == Game::QuakeWars).then_some(QUAKE_WARS_GAME);
+        dictionary.option("gamename", status.game.as_deref().or(default));
         dictionary.option("si_version", status.version.as_deref());
         let password = status.has_password.map(|has| if has { "1" } else { "0" });
-        dictionary.option("si_usePass", password);
+        let key = match game {
+            Game::QuakeWars => "si_needPass",
+            Game::Doom3 | Game::Quake4 => "si_usePass",
+        };
+        dictionary.option(key, password);
         for rule in &status.rules {
             dictionary.pair(&rule.key, &rule.value);
         }

@@ -65,7 +65,12 @@ impl Outgoing {
         };
         let address = status.address.as_ref();
         let port = address.and_then(|address| address.port);
-        let has_password = status.has_password.map(|is| if is { "1" } else { "0" });
+        // Clients refuse replies without the key.
+        let has_password = if status.has_password == Some(true) {
+            "1"
+        } else {
+            "0"
+        };
         let mut info: Vec<_> = alloc::vec![pair("hostname", &name)];
         info.extend(port.map(|port| pair("hostport", &port.to_string())));
         info.extend(option(
@@ -81,7 +86,7 @@ impl Outgoing {
                 .max
                 .map(|max| pair("maxplayers", &max.to_string())),
         );
-        info.extend(option("password", has_password));
+        info.push(pair("password", has_password));
         let mut out = Self {
             basic: [
                 option("gamename", status.game.as_deref()),

@@ -241,7 +241,7 @@ mod tests {
             reply,
             String::from(
                 "\\gamename\\ut\\hostname\\Harbour Keep\\mapname\\\\gametype\\\\numplayers\\1\\maxplayers\\64\
-                 \\timelimit\\20\\player_0\\player 0\\team_0\\\\final\\"
+                 \\password\\0\\timelimit\\20\\player_0\\player 0\\team_0\\\\final\\"
             ) + &id
         );
         let (_, reply) = answer(&responder, b"\\rules\\\\basic\\");
@@ -334,6 +334,6 @@ mod tests {
         let part = message::parse_part(reply.as_bytes(), &mut Notes::default()).unwrap();
         assert_eq!(part.pairs[0].1, b"a numplayers 9 b");
         assert_eq!(part.pairs.last(), Some(&(&b"a b"[..], &b"c"[..])));
-        assert_eq!(part.pairs.len(), 6, "{reply}");
+        assert_eq!(part.pairs.len(), 7, "{reply}");
     }
 }

@@ -255,7 +255,8 @@ mod tests {
     #[test]
     fn sections_are_sent_as_requested() {
         let responder = GameSpy2Responder::new(&status(2));
-        let pairs = b"hostname\0Harbour Keep\0mapname\0\0gametype\0\0numplayers\x002\0\0";
+        let pairs =
+            b"hostname\0Harbour Keep\0mapname\0\0gametype\0\0numplayers\x002\0password\x000\0\0";
         let players = b"\0\x02player_\0score_\0team_\0\0player 0\x000\x000\0player 1\x001\x001\0";
         let teams = b"\0\x02team_t\0\0Red\0Blue\0";
         for (body, expected) in [

@@ -267,9 +267,17 @@ impl Responder for GameSpy3Responder {
         }
     }
 
-    fn continuation(&self, bytes: &[u8], index: usize, out: &mut Vec<u8>) -> bool {
+    fn continuation(
+        &self,
+        bytes: &[u8],
+        is_verified: bool,
+        index: usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
         match Request::read(bytes, &mut Notes::discarding()) {
-            Ok(Request::Query { session, .. }) => self.write(session, index, out),
+            Ok(Request::Query { session, .. }) if is_verified || !self.needs_token => {
+                self.write(session, index, out)
+            }
             _ => false,
         }
     }
@@ -317,7 +325,7 @@ mod tests {
         assert_eq!(verdict, Verdict::Reply { is_verified: true });
         loop {
             let mut part = Vec::new();
-            if !responder.continuation(&request, parts.len(), &mut part) {
+            if !responder.continuation(&request, true, parts.len(), &mut part) {
                 assert!(part.is_empty());
                 return parts;
             }
@@ -389,7 +397,7 @@ mod tests {
 
     #[test]
     fn the_smallest_reply_is_that_of_the_kit() {
-        let expected = b"\0HAILsplitnum\0\x80\0hostname\0Harbour Keep\0mapname\0\0gametype\0\0numplayers\x000\0\0\
+        let expected = b"\0HAILsplitnum\0\x80\0hostname\0Harbour Keep\0mapname\0\0gametype\0\0numplayers\x000\0password\x000\0\0\
             \x01player_\0\0\0\0\x02team_t\0\0\0\0";
         let parts = parts(&status(0, 0));
         assert_eq!(
@@ -441,7 +449,7 @@ mod tests {
         let verdict = responder.answer(from, Epoch(1), request, &mut parts[0]);
         assert_eq!(verdict, Verdict::Reply { is_verified: false });
         let mut part = Vec::new();
-        while responder.continuation(request, parts.len(), &mut part) {
+        while responder.continuation(request, false, parts.len(), &mut part) {
             parts.push(core::mem::take(&mut part));
         }
         assert!(parts.len() <= MAX_PARTS);

@@ -142,7 +142,7 @@ impl BedrockResponder {
             .unwrap_or(0)
             .clamp(0, i64::from(u32::MAX));
         let map = status.map.as_deref().map(field);
-        let level = text("level-name").or_else(|| lines.next()).or(map);
+        let level = text("level-name").or(map).or_else(|| lines.next());
         let level = level.filter(|level| !level.trim().is_empty());
         let level = level.unwrap_or_else(|| DEFAULT_LEVEL.into());
         let version = field(status.version.as_deref().unwrap_or_default());
@@ -362,11 +362,16 @@ mod tests {
         );
         let motd = Status {
             motd: Some(Text::legacy("\n\u{A7}a\nFirst\n \nSecond\nThird")),
-            map: Some("m".into()),
             ..Status::default()
         };
         assert!(text(&motd, &config).starts_with("MCPE;First;0;0;0;0;"));
         assert!(text(&motd, &config).contains(";Second;Survival;"));
+        let motd = Status {
+            map: Some("m".into()),
+            ..motd
+        };
+        assert!(text(&motd, &config).starts_with("MCPE;First;0;0;0;0;"));
+        assert!(text(&motd, &config).contains(";m;Survival;"));
         let motd = Status {
             motd: Some(Text::legacy(
                 "\u{A7}x\u{A7}f\u{A7}f\u{A7}8\u{A7}8\u{A7}0\u{A7}0Orange",

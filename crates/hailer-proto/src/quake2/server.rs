@@ -33,8 +33,8 @@ const MAX_NAME: usize = 32;
 const MAX_FIELD: usize = 32;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
-/// Longest number of lines with its key, and a line feed.
-const FRAME_BYTES: usize = 12 + 1;
+/// Longest counts with their keys, and a line feed.
+const FRAME_BYTES: usize = 14 + 14 + 1;
 
 pub(super) static OPTIONS: &[Doc] = &[Doc::new(
     "max-reply",
@@ -94,23 +94,26 @@ impl Quake2Responder {
         let mut out = InfostringWriter::new(MAX_INFO);
         out.pair("hostname", &name)
             .option("mapname", status.map.as_deref())
-            .option("maxclients", max.map(|max| max.to_string()).as_deref())
-            .pair("clients", &clients.to_string());
+            .option("maxclients", max.map(|max| max.to_string()).as_deref());
         let password = status.has_password.map(|has| if has { "1" } else { "0" });
         out.option("needpass", password)
             .option("protocol", protocol.as_deref())
             .option("gamename", status.game.as_deref())
             .option("version", status.version.as_deref())
+            .reserve("clients")
             .reserve("listed")
             .rules(&status.rules);
         let mut full = start("print\n");
-        full.extend(out.finish());
+        let variables = out.finish();
+        // Without variables, clients would take the reply for a text.
+        let has_counts = variables.is_empty();
+        full.extend(variables);
         let lines = lines(status, max_reply - FRAME_BYTES - full.len());
         // More players than counted would be a contradiction.
         let listed = Some(lines.len() as i64).filter(|listed| *listed <= clients);
         let listed = listed.unwrap_or(0);
-        if listed != clients {
-            full.extend(format!("\\listed\\{listed}").bytes());
+        if listed != clients || has_counts {
+            full.extend(format!("\\clients\\{clients}\\listed\\{listed}").bytes());
         }
         full.push(b'\n');
         full.extend(
@@ -256,7 +259,7 @@ mod tests {
         reply("info 34\n", "info\n           Te\"st    q2dm1  1/ 8\n");
         reply(
             "status\n",
-            "print\n\\hostname\\Test\\mapname\\q2dm1\\maxclients\\8\\clients\\1\\needpass\\1\\protocol\\34\
+            "print\n\\hostname\\Test\\mapname\\q2dm1\\maxclients\\8\\needpass\\1\\protocol\\34\
              \\gamename\\baseq2\\version\\3.20\\fraglimit\\30\n-1 40 \"Al\"\n",
         );
         for other in [

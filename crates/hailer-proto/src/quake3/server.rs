@@ -32,8 +32,8 @@ const MAX_TINY_INFO: usize = 66;
 const MAX_TINY_STATUS: usize = 69;
 /// Longest name in a short reply, in bytes.
 const MAX_TINY_NAME: usize = 20;
-/// Start of a status reply, longest number of lines and challenge with their keys, and a line feed.
-const FRAME_BYTES: usize = 19 + 12 + 11 + message::MAX_CHALLENGE + 1;
+/// Start of a status reply, longest counts and challenge with their keys, and a line feed.
+const FRAME_BYTES: usize = 19 + 14 + 14 + 11 + message::MAX_CHALLENGE + 1;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
 
@@ -116,7 +116,7 @@ impl Quake3Responder {
         let listed = Some(lines.len() as i64).filter(|listed| *listed <= clients);
         let listed = listed.unwrap_or(0);
         if listed != clients {
-            info.extend(format!("\\listed\\{listed}").bytes());
+            info.extend(format!("\\clients\\{clients}\\listed\\{listed}").bytes());
         }
         let players = lines.into_iter().take(listed as usize).collect::<String>();
         Self {
@@ -191,6 +191,7 @@ struct Variables {
     needs_password: Option<&'static str>,
     clients: String,
     bots: Option<String>,
+    iv: Option<String>,
     max: Option<String>,
 }
 
@@ -217,16 +218,29 @@ impl Variables {
             needs_password: status.has_password.map(|has| if has { "1" } else { "0" }),
             clients: clients.to_string(),
             bots: status.players.bots.map(count),
+            iv: status
+                .rules
+                .iter()
+                .find(|rule| rule.key == "iv")
+                .map(|rule| rule.value.as_str().into()),
             max: status.players.max.map(count),
         }
     }
 
-    /// Appends the variables that both replies have, the most important first.
-    fn write(&self, name: &str, password: &str, mode: &str, out: &mut InfostringWriter) {
+    /// Appends the variables that both replies have, the most important first. Only info replies have
+    /// the number of clients.
+    fn write(
+        &self,
+        name: &str,
+        password: &str,
+        mode: &str,
+        is_info: bool,
+        out: &mut InfostringWriter,
+    ) {
         out.pair(name, &self.name)
             .option("mapname", self.map.as_deref())
             .option("sv_maxclients", self.max.as_deref())
-            .pair("clients", &self.clients)
+            .option("clients", is_info.then_some(&self.clients))
             .option("bots", self.bots.as_deref())
             .option(password, self.needs_password)
             .option("protocol", self.protocol.as_deref())
@@ -237,7 +251,9 @@ impl Variables {
 
     fn info(&self) -> Vec<u8> {
         let mut out = InfostringWriter::new(MAX_SHORT_INFO);
-        self.write("hostname", "g_needpass", "gametype", &mut out);
+        self.write("hostname", "g_needpass", "gametype", true, &mut out);
+        // With FiveM's HTTP, clients compare it with that of the variables.
+        out.option("iv", self.iv.as_deref());
         out.finish()
     }
 
@@ -266,9 +282,9 @@ impl Variables {
     fn status(&self, status: &Status) -> Vec<u8> {
         let mut out = InfostringWriter::new(MAX_INFO);
         out.reserve("challenge");
-        self.write("sv_hostname", "g_needpass", "g_gametype", &mut out);
+        self.write("sv_hostname", "g_needpass", "g_gametype", false, &mut out);
         // Clients read these as counts, not as rules.
-        out.reserve("listed").reserve("bots");
+        out.reserve("clients").reserve("listed").reserve("bots");
         out.rules(&status.rules);
         out.finish()
     }
@@ -374,7 +390,7 @@ mod tests {
         assert_eq!(
             &reply.as_bytes()[12..],
             &request(
-                "statusResponse\n\\sv_hostname\\^1Test\\mapname\\q3dm17\\sv_maxclients\\8\\clients\\2\\bots\\1\
+                "statusResponse\n\\sv_hostname\\^1Test\\mapname\\q3dm17\\sv_maxclients\\8\\bots\\1\
                  \\g_needpass\\0\\protocol\\71\\g_gametype\\0\\gamename\\baseq3\\version\\ioq3 1.36\\timelimit\\20\n\
                  3 48 1 \"^4Al\"\n-666 48 0 \"Bo\"\n"
             )[4..]
@@ -428,13 +444,13 @@ mod tests {
         };
         let default = Quake3Config::default();
         let mut status = status();
-        assert_eq!(read(&status, &default), (Some(2), None, 2));
+        assert_eq!(read(&status, &default), (None, None, 2));
         status.players.online = Some(50);
         assert_eq!(read(&status, &default), (Some(50), Some(2), 2));
         status.players.online = Some(1);
         assert_eq!(read(&status, &default), (Some(1), Some(0), 0));
         status.players.online = Some(-4);
-        assert_eq!(read(&status, &default), (Some(0), None, 0));
+        assert_eq!(read(&status, &default), (None, None, 0));
         let long = Player::named(Text::unformatted("\u{E9}".repeat(100)));
         status.players.online = None;
         status.players.set_list(vec![long; 2_000]);

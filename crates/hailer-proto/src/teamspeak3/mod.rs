@@ -98,7 +98,7 @@ impl Protocol for TeamSpeak3 {
             port: Some(9_987),
         });
         status.extra = Vec::from([
-            Extra::new("query-clients", random.below(3) as i64),
+            Extra::new("query-clients", 1 + random.below(2) as i64),
             Extra::new("channels", 1 + random.below(40) as i64),
             Extra::new("reserved-slots", 0_i64),
             Extra::new("uptime", random.below(1 << 24) as i64),

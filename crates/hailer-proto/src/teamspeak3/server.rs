@@ -27,6 +27,8 @@ const MAX_TEXT: usize = 1_000;
 const MAX_CLIENTS: usize = 512;
 /// Channel of clients without another one.
 const DEFAULT_CHANNEL: i64 = 1;
+/// Name of the client that asks.
+const QUERY_CLIENT: &str = "Query";
 /// Version of a status without one.
 const VERSION: &str = "3.13.7";
 
@@ -90,7 +92,8 @@ fn info(status: &Status, voice_port: u16) -> Vec<u8> {
         Some(Value::Str(text)) => line(text),
         _ => String::new(),
     };
-    let queries = extra("query-clients").parse().unwrap_or(0_i64).max(0);
+    // The client that asks is one of them.
+    let queries = extra("query-clients").parse().unwrap_or(0_i64).max(1);
     let clients = status.players.count().saturating_add(queries);
     let channels = match extra("channels") {
         none if none.is_empty() => channel_sizes(status).len().to_string(),
@@ -170,7 +173,7 @@ fn channels(status: &Status) -> Vec<u8> {
 fn clients(status: &Status) -> Vec<u8> {
     let mut out = Vec::new();
     let list = status.players.list.iter().take(MAX_CLIENTS);
-    for (index, player) in list.enumerate() {
+    for (index, player) in list.clone().enumerate() {
         if index > 0 {
             out.push(b'|');
         }
@@ -182,6 +185,19 @@ fn clients(status: &Status) -> Vec<u8> {
         pair("client_nickname", &line(&player.name.plain()), &mut out);
         pair("client_type", "0", &mut out);
     }
+    // As real servers, with the client of the query itself: others wait for a list that is not
+    // empty.
+    if !out.is_empty() {
+        out.push(b'|');
+    }
+    let count = list.len() as i64;
+    let ids = list.filter_map(|player| number(player, "id"));
+    let id = ids.max().unwrap_or(0).max(count).saturating_add(1);
+    pair("clid", &id.to_string(), &mut out);
+    pair("cid", &DEFAULT_CHANNEL.to_string(), &mut out);
+    pair("client_database_id", "0", &mut out);
+    pair("client_nickname", QUERY_CLIENT, &mut out);
+    pair("client_type", "1", &mut out);
     out
 }
 
@@ -250,9 +266,6 @@ impl TeamSpeakConnection {
             b"serverinfo" => {
                 write_line(&self.replies.info, out);
                 b"error id=0 msg=ok"
-            }
-            b"clientlist" if self.replies.clients.is_empty() => {
-                b"error id=1281 msg=database\\sempty\\sresult\\sset"
             }
             b"clientlist" => {
                 write_line(&self.replies.clients, out);
@@ -349,6 +362,13 @@ mod tests {
         let end = "\n\rerror id=0 msg=ok\n\r";
         let empty = row(1, "Default\\sChannel", 0) + end;
         assert_eq!(reply(&status, "channellist -topic"), empty);
+        let query = "clid=1 cid=1 client_database_id=0 client_nickname=Query client_type=1";
+        assert_eq!(reply(&status, "clientlist"), format!("{query}{end}"));
+        let info = reply(&status, "serverinfo");
+        assert!(
+            info.contains("_clientsonline=1 virtualserver_queryclientsonline=1 "),
+            "{info}"
+        );
 
         let named = |name: &str| Player::named(Text::unformatted(name));
         let mut other = named("Cy");
@@ -363,6 +383,12 @@ mod tests {
         assert!(info.contains("virtualserver_port=9987 "), "{info}");
         let clients = reply(&status, "clientlist");
         assert!(clients.contains("clid=2 cid=1 "), "{clients}");
+        assert!(
+            clients.contains(
+                "|clid=4 cid=1 client_database_id=0 client_nickname=Query client_type=1\n"
+            ),
+            "{clients}"
+        );
         assert!(clients.contains("clid=3 cid=7 "), "{clients}");
     }
 }

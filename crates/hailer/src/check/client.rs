@@ -305,10 +305,9 @@ impl Observer {
             return Vec::new();
         };
         let mut replies = vec![std::mem::take(&mut out)];
-        while is_verified
-            && self
-                .responder
-                .continuation(request, replies.len(), &mut out)
+        while self
+            .responder
+            .continuation(request, is_verified, replies.len(), &mut out)
         {
             replies.push(std::mem::take(&mut out));
         }

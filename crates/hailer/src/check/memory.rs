@@ -64,7 +64,7 @@ impl MemoryServer for ResponderServer {
         };
         replies.push((Duration::ZERO, std::mem::take(&mut out)));
         let mut index = 1;
-        while is_verified && self.0.continuation(bytes, index, &mut out) {
+        while self.0.continuation(bytes, is_verified, index, &mut out) {
             replies.push((Duration::ZERO, std::mem::take(&mut out)));
             index += 1;
         }

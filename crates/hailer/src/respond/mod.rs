@@ -56,14 +56,16 @@ pub use relay::RelayVerification;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use budget::Trust;
+use hailer_proto::model::Extra;
 use hailer_proto::protocol::JoinAttempt;
 use hailer_proto::{
     Epoch, Keys, OptionError, Options, Protocol, Responder, Status, Transport, Verdict,
 };
 use hailer_udp::{Outbox, Received};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use tokio::net::UdpSocket;
 
@@ -244,6 +246,16 @@ fn build(
     status: &Status,
 ) -> Result<ByTransport, OptionError> {
     let (mut responders, mut streams) = ByTransport::default();
+    // Responders read no clock.
+    let mut status = Cow::Borrowed(status);
+    if status.extra("start").is_none() && protocols.iter().any(|(of, _)| of.info().id == "starmade")
+    {
+        status
+            .to_mut()
+            .extra
+            .push(Extra::new("start", started_ms()));
+    }
+    let status = &*status;
     for (protocol, options) in protocols {
         let info = protocol.info();
         let responder = protocol.responder(status, keys, options)?;
@@ -253,6 +265,17 @@ fn build(
         }
     }
     Ok((responders, streams))
+}
+
+/// Returns the start of the first board of this process, in Unix milliseconds.
+fn started_ms() -> i64 {
+    static STARTED: OnceLock<i64> = OnceLock::new();
+    *STARTED.get_or_init(|| {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since_1970.map_or(0, |since| {
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        })
+    })
 }
 
 /// Returns a secret from the operating system's random source.
@@ -377,8 +400,9 @@ impl Counts {
 
 /// Decision on a datagram.
 enum DatagramVerdict<'a> {
-    /// Send the reply, which was appended. With a responder, the reply may have more datagrams.
-    Reply(Option<&'a dyn Responder>),
+    /// Send the reply, which was appended. With a responder, the reply may have more datagrams. The
+    /// flag tells whether the request is verified.
+    Reply(Option<(&'a dyn Responder, bool)>),
     /// Send nothing; the reason is counted.
     Silence,
     /// No protocol of the board claims it. The caller counts it.
@@ -421,9 +445,9 @@ fn answer_batch<'a>(
     }
 }
 
-/// Appends the further datagrams of a reply to a verified source, as far as the budget allows.
+/// Appends the further datagrams of a reply, as far as the budget allows.
 fn continue_reply(
-    responder: &dyn Responder,
+    (responder, is_verified): (&dyn Responder, bool),
     limiter: &mut RateLimiter,
     counts: &mut Counts,
     moment: Moment,
@@ -433,13 +457,18 @@ fn continue_reply(
     for index in 1..MAX_REPLY_DATAGRAMS {
         let draft = out.draft();
         let start = draft.len();
-        if !responder.continuation(datagram.bytes, index, draft) {
+        if !responder.continuation(datagram.bytes, is_verified, index, draft) {
             break;
         }
         let length = draft.len() - start;
         let to = datagram.from.ip();
-        let trust = Trust::Verified;
-        if !limiter.try_spend_more(to, datagram.bytes.len(), length, trust, moment.since) {
+        // Only the first datagram may be exempt from the budget for all unverified sources.
+        let trust = if is_verified {
+            Trust::Verified
+        } else {
+            Trust::Unverified
+        };
+        if !limiter.try_spend_more(to, 0, length, trust, moment.since) {
             counts.drop(reason::BUDGET.name);
             break;
         }
@@ -483,6 +512,7 @@ fn judge<'p>(
         Verdict::Reply { is_verified } if !published.is_silent => {
             let length = out.len() - start;
             let mut is_paid = limiter.try_spend(from.ip(), bytes.len(), length, is_verified, since);
+            let is_whole = is_paid;
             if !is_paid && !is_verified {
                 out.truncate(start);
                 if responder.short_reply(bytes, out) {
@@ -500,7 +530,8 @@ fn judge<'p>(
                     counts.unverified += 1;
                 }
                 counts.bytes_out += (out.len() - start) as u64;
-                return DatagramVerdict::Reply(is_verified.then_some(&**responder));
+                let more = is_whole.then_some((&**responder, is_verified));
+                return DatagramVerdict::Reply(more);
             }
             reason::BUDGET.name
         }

@@ -549,9 +549,8 @@ impl FarmPort<'_> {
                 }
                 Verdict::Reply { is_verified } => {
                     self.reply(now, from, to.into(), start, out);
-                    if is_verified {
-                        self.continue_reply(&**responder, now, (from, to.into()), bytes, out);
-                    }
+                    let request = (bytes, is_verified);
+                    self.continue_reply(&**responder, now, (from, to.into()), request, out);
                     return;
                 }
             }
@@ -565,7 +564,7 @@ impl FarmPort<'_> {
         responder: &dyn Responder,
         now: Duration,
         (to, from): (SocketAddr, IpAddr),
-        request: &[u8],
+        (request, is_verified): (&[u8], bool),
         out: &mut Outbox,
     ) {
         for index in 1..MAX_REPLY_DATAGRAMS {
@@ -576,7 +575,7 @@ impl FarmPort<'_> {
                 &mut self.scratch
             };
             let start = buffer.len();
-            if !responder.continuation(request, index, buffer) {
+            if !responder.continuation(request, is_verified, index, buffer) {
                 return;
             }
             self.reply(now, to, from, start, out);
