@@ -2,7 +2,7 @@
 
 use hailer::Target;
 use hailer::proto::model::is_control;
-use hailer::target::TargetError;
+use hailer::target::{Host, TargetError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -45,6 +45,14 @@ pub struct Server {
     pub interval: Option<Duration>,
     /// How it came onto the watchlist.
     pub origin: Origin,
+}
+
+/// Returns the host and the query port of a target. A server has one of each, in whatever protocol.
+/// `None` for a target without a fixed query port.
+pub fn place(target: &str) -> Option<(Host, u16)> {
+    let target: Target = target.parse().ok()?;
+    let port = target.query_port()?;
+    Some((target.host, port))
 }
 
 /// A server to be added to the watchlist.

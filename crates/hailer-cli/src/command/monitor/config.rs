@@ -314,7 +314,7 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
         .as_ref()
         .and_then(|cluster| cluster.get_ref().cluster(&cluster.span(), &mut checker));
     let mut lines: HashMap<String, usize> = HashMap::new();
-    let mut places: HashMap<(String, u16), (String, usize)> = HashMap::new();
+    let mut places: HashMap<(Host, u16), (String, usize)> = HashMap::new();
     let mut former_names = Vec::new();
     for block in file.server.0 {
         let span = block.span();
@@ -327,7 +327,7 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
         if let Some(former) = former {
             former_names.push((server.name.clone(), former));
         }
-        let place = place_of(&server.target);
+        let place = server::place(&server.target);
         let same_place = place.and_then(|place| places.insert(place, (server.name.clone(), line)));
         if let Some(first) = lines.insert(server.name.clone(), line) {
             let text = format!(
@@ -399,13 +399,6 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
         .map(str::to_owned)
         .collect();
     Ok(config)
-}
-
-/// Returns the host and the query port of a target. A server has one of each, in whatever protocol.
-fn place_of(target: &str) -> Option<(String, u16)> {
-    let target: Target = target.parse().ok()?;
-    let port = target.query_port()?;
-    Some((target.host.to_string().to_lowercase(), port))
 }
 
 /// Returns the lines outside of `[[server]]` tables, without comments.

@@ -7,7 +7,7 @@ use super::types::Servers;
 use super::{Api, MAX_BODY_BYTES, Problem, answer, describe};
 use crate::history::NewServer;
 use crate::sample::unix_millis;
-use crate::server::{FieldError, Origin, Server, check};
+use crate::server::{FieldError, Origin, Server, ServerId, check, place};
 use crate::state::ServerRow;
 use crate::watchlist::{Watchlist, WatchlistError};
 use axum::body::Bytes;
@@ -15,8 +15,16 @@ use axum::extract::State;
 use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use hailer::target::Host;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::lookup_host;
+use tokio::time::timeout;
+
+/// How long an addition waits for the addresses of a name.
+const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// `GET /api/v1/servers`
 pub(super) async fn list(
@@ -137,6 +145,9 @@ pub(super) async fn put(
         interval,
         origin,
     };
+    if server.target != old.target {
+        refuse_duplicate(&api, Some(server.id), &server.name, &server.target).await?;
+    }
     watchlist(&api)?.change(server).await?;
     Ok(written(&api, &headers, &name, StatusCode::OK))
 }
@@ -259,8 +270,58 @@ async fn insert(api: &Api, headers: &HeaderMap, new: NewServer) -> Result<Respon
         );
         return Err(Problem::conflict("full", detail));
     }
+    refuse_duplicate(api, None, &new.name, &new.target).await?;
     let server = watchlist(api)?.add(new).await?;
     Ok(written(api, headers, &server.name, StatusCode::CREATED))
+}
+
+/// Refuses a target whose address and query port are those of a server other than `own`: it would be
+/// polled and counted twice. A name that cannot be looked up is no duplicate.
+async fn refuse_duplicate(
+    api: &Api,
+    own: Option<ServerId>,
+    name: &str,
+    target: &str,
+) -> Result<(), Problem> {
+    if api
+        .live()
+        .named(name)
+        .is_some_and(|row| Some(row.server.id) != own)
+    {
+        return Err(WatchlistError::Taken(name.to_owned()).into());
+    }
+    let Some((host, port)) = place(target) else {
+        return Ok(());
+    };
+    let addresses: Vec<SocketAddr> = match &host {
+        Host::Address(address) => vec![(*address, port).into()],
+        Host::Name(name) => timeout(LOOKUP_TIMEOUT, lookup_host((&**name, port)))
+            .await
+            .ok()
+            .and_then(Result::ok)
+            .map(Iterator::collect)
+            .unwrap_or_default(),
+    };
+    let live = api.0.parts.live.clone();
+    let same = tokio::task::spawn_blocking(move || {
+        live.pick(|row| {
+            let place = place(&row.server.target)?;
+            let address = match place.0 {
+                Host::Address(address) => Some((address, place.1).into()),
+                Host::Name(_) => row.last_status.as_ref().and_then(|last| last.address),
+            };
+            let is_same = place == (host.clone(), port)
+                || address.is_some_and(|address| addresses.contains(&address));
+            (Some(row.server.id) != own && is_same).then(|| row.server.name.clone())
+        })
+    });
+    match same.await.unwrap_or_default().first() {
+        Some(name) => Err(Problem::conflict(
+            "duplicate",
+            format!("{name} has the same address and query port"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Responds with the current state of the server.

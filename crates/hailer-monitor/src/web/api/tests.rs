@@ -88,6 +88,8 @@ struct Monitor {
     watchlist: Arc<dyn Watchlist>,
     health: Arc<Mutex<MonitorHealth>>,
     target: String,
+    /// Targets of servers that are not on the watchlist.
+    others: [String; 2],
     pool: Option<ResponderPool>,
     batches: tokio::sync::Mutex<mpsc::Receiver<Vec<PollResult>>>,
 }
@@ -106,14 +108,17 @@ impl Monitor {
         status.players.max = Some(20);
         let board = Board::new(&protocols, &status).unwrap();
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let post = ListenerConfig {
+        let listener = || ListenerConfig {
             address: any,
-            board,
+            board: board.clone(),
             relay: None,
             inherited: None,
         };
-        let pool = ResponderPool::start(vec![post], &PoolConfig::default()).unwrap();
-        let target = format!("minecraft-query://{}", pool.addresses()[0]);
+        let listeners = vec![listener(), listener(), listener()];
+        let pool = ResponderPool::start(listeners, &PoolConfig::default()).unwrap();
+        let target = |place| format!("minecraft-query://{}", pool.addresses()[place]);
+        let others = [target(1), target(2)];
+        let target = target(0);
         let closed = std::net::UdpSocket::bind(any)
             .unwrap()
             .local_addr()
@@ -158,6 +163,7 @@ impl Monitor {
             watchlist,
             health,
             target,
+            others,
             pool: Some(pool),
             batches,
         };
@@ -504,7 +510,7 @@ async fn responses_match_the_openapi_document() {
             "{uri}"
         );
     }
-    let new = json!({ "name": "late", "target": monitor.target });
+    let new = json!({ "name": "late", "target": monitor.others[0] });
     for (method, uri) in [
         (Method::POST, "/api/v1/servers"),
         (Method::PUT, "/api/v1/servers/mine"),
@@ -776,7 +782,7 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
             .await
     };
     let new = json!({
-        "name": "mine", "target": monitor.target, "group": HOSTILE.trim_end_matches('\u{202e}'),
+        "name": "mine", "target": monitor.others[0], "group": HOSTILE.trim_end_matches('\u{202e}'),
         "labels": { "region": "eu" }, "interval_s": 1.5,
     });
     let reply = send(Method::POST, "/api/v1/servers", Some(new.clone())).await;
@@ -802,11 +808,29 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
         "taken"
     );
 
+    let twice =
+        json!({ "name": "twice", "target": monitor.target.replace("minecraft-query", "ugp") });
+    let reply = send(Method::POST, "/api/v1/servers", Some(twice.clone())).await;
+    assert_eq!(reply.word(), "duplicate");
+    assert!(
+        reply
+            .text()
+            .contains("lobby has the same address and query port")
+    );
+    let name = monitor.target.replace("127.0.0.1", "localhost");
+    let by_name = json!({ "name": "twice", "target": name });
+    let reply = send(Method::POST, "/api/v1/servers", Some(by_name)).await;
+    assert_eq!(reply.word(), "duplicate");
+
     let put = "/api/v1/servers/mine";
+    assert_eq!(
+        send(Method::PUT, put, Some(twice)).await.word(),
+        "duplicate"
+    );
     let reply = send(
         Method::PUT,
         put,
-        Some(json!({ "target": monitor.target, "group": "other" })),
+        Some(json!({ "target": monitor.others[0], "group": "other" })),
     )
     .await;
     assert_eq!(
@@ -825,14 +849,14 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     let reply = send(
         Method::PUT,
         put,
-        Some(json!({ "name": "lobby", "target": monitor.target })),
+        Some(json!({ "name": "lobby", "target": monitor.others[0] })),
     )
     .await;
     assert_eq!(reply.word(), "taken");
     let reply = send(
         Method::PUT,
         put,
-        Some(json!({ "name": "ours", "target": monitor.target })),
+        Some(json!({ "name": "ours", "target": monitor.others[0] })),
     )
     .await;
     assert_eq!(
@@ -843,19 +867,23 @@ async fn writes(contract: &Contract, monitor: &Monitor, router: &Router) {
     let reply = send(
         Method::PUT,
         put,
-        Some(json!({ "name": "yours", "target": monitor.target })),
+        Some(json!({ "name": "yours", "target": monitor.others[0] })),
     )
     .await;
     assert_eq!(reply.fields(), ["name"], "nothing is there to rename");
     assert_eq!(
-        send(Method::PUT, put, Some(json!({ "target": monitor.target })))
-            .await
-            .status,
+        send(
+            Method::PUT,
+            put,
+            Some(json!({ "target": monitor.others[1] }))
+        )
+        .await
+        .status,
         StatusCode::CREATED
     );
 
     for (method, body) in [
-        (Method::PUT, Some(json!({ "target": monitor.target }))),
+        (Method::PUT, Some(json!({ "target": monitor.others[0] }))),
         (Method::DELETE, None),
     ] {
         assert_eq!(
@@ -941,7 +969,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
         parts.watchlist = Some(watchlist);
         config.max_servers = 1;
     });
-    let body = json!({ "name": "new", "target": monitor.target });
+    let body = json!({ "name": "new", "target": monitor.others[0] });
     let servers = monitor.live.len();
     for (method, path, operation) in contract
         .operations()
@@ -1027,7 +1055,7 @@ async fn refusals(contract: &Contract, monitor: &Monitor) {
 
     let gone = monitor.router(|parts, _| parts.watchlist = Some(Arc::new(RacingWatchlist)));
     for (method, body) in [
-        (Method::PUT, Some(json!({ "target": monitor.target }))),
+        (Method::PUT, Some(json!({ "target": monitor.others[0] }))),
         (Method::DELETE, None),
     ] {
         let reply = contract
