@@ -281,3 +281,19 @@ impl Connection for BattlefieldConnection {
         Received { consumed: 0, step }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_have_at_most_256_players() {
+        let mut status = Status::default();
+        let player = Player::named(Text::unformatted("A"));
+        status.players.set_list(alloc::vec![player; 300]);
+        let words = players(&status);
+        // The result, 8 columns with their number, the number of players, and 8 cells for each.
+        assert_eq!(words[10], "256");
+        assert_eq!(words.len(), 11 + 256 * 8);
+    }
+}

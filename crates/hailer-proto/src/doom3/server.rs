@@ -383,6 +383,12 @@ mod tests {
             (read.challenge, notes.met().count()),
             (&b"HAIL\xFF\xFF\xFF\xFF"[..], 0)
         );
+        let (_, short) = answer(&responder(&status(), "quake-wars"), &EXTENDED[..15]);
+        let read = Reply::read(&short, &mut notes).unwrap();
+        assert_eq!(
+            (read.challenge, notes.met().count()),
+            (&b"TAS\xFF\xFF\xFF\xFF\xFF"[..], 0)
+        );
     }
 
     #[test]
@@ -398,7 +404,7 @@ mod tests {
         ] {
             assert_eq!(answer(&responder, other), (Verdict::Pass, vec![]));
         }
-        for short in [&PLAIN[..10], &PLAIN[..13], &EXTENDED[..12]] {
+        for short in [&PLAIN[..10], &PLAIN[..13], &EXTENDED[..14]] {
             assert_eq!(
                 answer(&responder, short),
                 (Verdict::Drop("malformed"), vec![])
@@ -443,7 +449,7 @@ mod tests {
         status.name = Some(Text::unformatted("\u{4E2D}".repeat(100)));
         status.players.online = Some(i64::MAX);
         for game in ["doom3", "quake4", "quake-wars"] {
-            for request in [PLAIN, &PLAIN[..14], EXTENDED] {
+            for request in [PLAIN, &PLAIN[..14], EXTENDED, &EXTENDED[..15]] {
                 let mut out = Vec::new();
                 assert!(responder(&status, game).short_reply(request, &mut out));
                 assert!(

@@ -398,6 +398,18 @@ mod tests {
     }
 
     #[test]
+    fn info_replies_have_the_version_of_the_variables() {
+        let mut status = status();
+        status.rules.push(Rule {
+            key: "iv".into(),
+            value: "-17".into(),
+        });
+        let responder = Quake3Responder::new(&status, &Quake3Config::default());
+        let (_, reply) = answer(&responder, &request("getinfo abc"));
+        assert!(reply.contains("\\iv\\-17\\challenge\\abc"), "{reply}");
+    }
+
+    #[test]
     fn other_datagrams_are_passed_on_or_dropped() {
         let responder = Quake3Responder::new(&status(), &Quake3Config::default());
         for other in [

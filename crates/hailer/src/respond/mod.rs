@@ -677,6 +677,8 @@ impl Service {
 mod tests {
     use super::*;
     use hailer_proto::minecraft_query::MinecraftQuery;
+    use hailer_proto::starmade;
+    use hailer_proto::wire::Notes;
 
     const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\x01\x02\x03\x04";
 
@@ -704,6 +706,30 @@ mod tests {
             .next()
             .unwrap()
             .to_vec()
+    }
+
+    #[test]
+    fn starmade_has_the_start_of_the_process() {
+        let start = |status: &Status| {
+            let protocols: [(&'static dyn Protocol, Options); 1] =
+                [(&starmade::StarMade, Options::default())];
+            let (_, streams) = build(&protocols, &Keys::new([7; 16]), status).unwrap();
+            let from = "192.0.2.7:50000".parse().unwrap();
+            let mut connection = streams[0].1.connection(from).unwrap();
+            let mut out = Vec::new();
+            connection.receive(Epoch(1), starmade::message::REQUEST, &mut out);
+            let mut notes = Notes::default();
+            starmade::message::Reply::read(&out, &mut notes)
+                .unwrap()
+                .start
+        };
+        assert_eq!(start(&Status::default()), started_ms());
+        assert!(started_ms() > 1_700_000_000_000);
+        let configured = Status {
+            extra: vec![Extra::new("start", 1_424_912_312_704)],
+            ..Status::default()
+        };
+        assert_eq!(start(&configured), 1_424_912_312_704);
     }
 
     #[test]
