@@ -14,7 +14,7 @@ use crate::values::byte_size;
 use hailer::Target;
 use hailer::master::MasterUrl;
 use hailer::proto::Charset;
-use hailer::target::TargetError;
+use hailer::target::{Host, TargetError};
 use hailer_monitor::alert::{self, Receiver, Rule};
 use hailer_monitor::history::{NewServer, Retention};
 use hailer_monitor::server::MIN_INTERVAL_MS;
