@@ -161,7 +161,7 @@ impl ExchangeRun<'_> {
                     tokio::select! {
                         biased;
                         () = &mut due => self.time_out(&mut reply)?,
-                        window = socket::opened(&mut self.window) => self.hurry(&window),
+                        window = socket::opened(&mut self.window) => self.hurry(&window, &mut reply)?,
                         received = socket::receive_first(&mut self.socket, &mut self.open, &mut reply) => {
                             self.take(received, &reply)?
                         }
@@ -329,19 +329,28 @@ impl ExchangeRun<'_> {
     }
 
     /// Ends after another protocol has answered, or limits the time until the first useful reply and
-    /// repeats the request once within it.
-    fn hurry(&mut self, window: &Window) -> Action {
+    /// repeats the request once within it. A reply that has arrived before, while the program was
+    /// busy, counts.
+    fn hurry(&mut self, window: &Window, reply: &mut Vec<u8>) -> io::Result<Action> {
         if self.driver.has_useful_reply() {
-            return Action::Wait;
+            return Ok(Action::Wait);
+        }
+        let waiting = socket::receive_first(&mut self.socket, &mut self.open, reply).now_or_never();
+        let action = match waiting {
+            Some(received) => self.take(received, reply)?,
+            None => Action::Wait,
+        };
+        if self.driver.has_useful_reply() || matches!(action, Action::End(_)) {
+            return Ok(action);
         }
         let now = self.started.elapsed();
         if !window.waits_for(self.protocol.info()) {
-            return self.driver.give_up(now);
+            return Ok(self.driver.give_up(now));
         }
         let length = window.end().saturating_duration_since(self.started + now);
         // A third leaves time for the reply, since the window is at least twice the latency.
         self.driver.hurry(now, length / 3, length);
-        Action::Wait
+        Ok(action)
     }
 
     /// Returns whether another connection would exceed the limit of the detection. If so, drops the
