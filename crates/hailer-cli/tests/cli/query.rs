@@ -372,10 +372,11 @@ fn json_has_the_best_answer_or_all() {
     assert_also(&table, "also ", |info| info.id);
 }
 
-/// Checks that the other protocols of the first wave over UDP are named after `prefix`.
-/// Protocols of a server that answers in two protocols of the first wave.
+/// Protocols of a server that answers in two protocols of the first wave. They share no game, but the
+/// challenge of A2S is a valid reply that arrives before the answer of the other one.
 const BOTH: &[&str] = &["--protocol", FULL, "--protocol", "a2s"];
 
+/// Checks that A2S, and no other protocol over UDP, is named after `prefix`.
 #[track_caller]
 fn assert_also(text: &str, prefix: &str, name: fn(&'static Info) -> &'static str) {
     let (_, also) = text.split_once(prefix).unwrap_or_else(|| panic!("{text}"));
