@@ -33,7 +33,7 @@ pub struct Target {
 }
 
 /// Host name or IP address.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Host {
     /// Name in lower case, or IPv6 address with a zone.
     Name(String),
