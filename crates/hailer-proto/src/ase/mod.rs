@@ -11,7 +11,7 @@
 //! Each text has a length byte in front, which counts itself. Nothing verifies the client's address,
 //! and the shortest request has one byte.
 //!
-//! Limits: Hailer's replies have at most 1,400 bytes; texts have at most 254 bytes.
+//! Limits: Hailer's replies have at most `max-reply` bytes (default 1,400); texts have at most 254 bytes.
 
 mod client;
 pub mod deviation;
@@ -20,7 +20,7 @@ mod sample;
 mod server;
 
 pub use client::AseExchange;
-pub use server::AseResponder;
+pub use server::{AseConfig, AseResponder};
 
 use crate::Status;
 use crate::protocol::{
@@ -43,7 +43,7 @@ static INFO: Info = Info {
     proof: Proof::Nothing,
     amplification: Amplification {
         request: 1,
-        reply: server::MAX_FULL,
+        reply: server::DEFAULT_REPLY,
     },
     fields: &[],
     player_fields: &[
@@ -53,7 +53,7 @@ static INFO: Info = Info {
     ],
     deviations: deviation::ALL,
     has_responder: true,
-    options: &[],
+    options: server::OPTIONS,
 };
 
 impl Protocol for Ase {
@@ -70,8 +70,8 @@ impl Protocol for Ase {
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
-        options.check(INFO.options)?;
-        Ok(Arc::new(AseResponder::new(status)))
+        let config = AseConfig::read(options)?;
+        Ok(Arc::new(AseResponder::new(status, &config)))
     }
 
     fn sample(&self, seed: u64) -> Status {

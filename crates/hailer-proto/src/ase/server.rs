@@ -1,8 +1,8 @@
-//! The responder: one datagram of at most 1,400 bytes (spec/ase.md#7).
+//! The responder: one datagram of at most `max-reply` bytes, default 1,400 (spec/ase.md#7).
 
 use super::message::{Kind, LISTED, VERSION_REQUEST, flag, write_text};
 use crate::model::{Player, Status, Text, Value};
-use crate::protocol::{Responder, Verdict};
+use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::cut;
 use alloc::format;
@@ -10,15 +10,17 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// Longest full reply, in bytes.
-pub(super) const MAX_FULL: usize = 1_400;
+/// Default of `max-reply` in bytes: no IP fragments on usual paths.
+pub(super) const DEFAULT_REPLY: usize = 1_400;
+/// Smallest `max-reply` in bytes: enough for all information.
+const MIN_REPLY: usize = 1_000;
+/// Largest payload of a UDP datagram over IPv4, in bytes.
+const MAX_REPLY: usize = 65_507;
 /// Longest short reply, in bytes, as of MTA.
 const MAX_SHORT: usize = 1_350;
 /// Longest text of a responder, in bytes, so that the header always fits.
 const MAX_TEXT: usize = 120;
 
-/// Longest rules of a full reply in bytes, half of it, so that there is room for players.
-const MAX_RULES: usize = 700;
 /// Longest rule with the number of listed players, in bytes.
 const MAX_LISTED_PAIR: usize = 16;
 /// Longest name and game of a short reply in bytes: with headers, it is at most 3 times as long as
@@ -30,6 +32,43 @@ const TINY_GAME: usize = 8;
 const MAX_VERSION: usize = 16;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
+
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "max-reply",
+    "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+)];
+
+/// Options of the responder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AseConfig {
+    /// Longest reply in bytes, 1,000 to 65,507.
+    pub max_reply: usize,
+}
+
+impl Default for AseConfig {
+    fn default() -> Self {
+        Self {
+            max_reply: DEFAULT_REPLY,
+        }
+    }
+}
+
+impl AseConfig {
+    /// Reads the documented options.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option that is unknown, of the wrong type or out of range.
+    pub fn read(options: &Options) -> Result<Self, OptionError> {
+        options.check(OPTIONS)?;
+        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
+        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
+        Ok(Self {
+            max_reply: max_reply as usize,
+        })
+    }
+}
 
 /// Responder for one server. Each kind of reply is encoded once.
 #[derive(Debug)]
@@ -45,11 +84,12 @@ pub struct AseResponder {
 
 impl AseResponder {
     /// Creates a responder for this status.
-    pub fn new(status: &Status) -> Self {
+    pub fn new(status: &Status, config: &AseConfig) -> Self {
+        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         Self {
-            full: full(status),
+            full: full(status, max_reply),
             tiny: tiny(status),
-            short: short(status),
+            short: short(status, max_reply.min(MAX_SHORT)),
             counts: counts(status),
             version: version(status),
         }
@@ -137,7 +177,7 @@ fn write_pair(key: &str, value: &str, out: &mut Vec<u8>) {
     write_text(value, out);
 }
 
-fn full(status: &Status) -> Vec<u8> {
+fn full(status: &Status, max_reply: usize) -> Vec<u8> {
     let mut out = Vec::new();
     let texts = [
         option(status.game.as_deref()),
@@ -147,7 +187,9 @@ fn full(status: &Status) -> Vec<u8> {
         option(status.version.as_deref()),
     ];
     write_head(status, texts.each_ref().map(String::as_str), &mut out);
-    let room = MAX_FULL - MAX_LISTED_PAIR - 1;
+    let room = max_reply - MAX_LISTED_PAIR - 1;
+    // So that there is room for players.
+    let max_rules = max_reply / 2;
     let mut rules = Vec::new();
     for rule in &status.rules {
         let key = line(&rule.key, MAX_TEXT);
@@ -156,7 +198,7 @@ fn full(status: &Status) -> Vec<u8> {
         if key.is_empty() || key == LISTED {
             continue;
         }
-        if rules.len() + pair.len() > MAX_RULES || out.len() + rules.len() + pair.len() > room {
+        if rules.len() + pair.len() > max_rules || out.len() + rules.len() + pair.len() > room {
             break;
         }
         rules.extend(pair);
@@ -236,7 +278,7 @@ fn write_player(player: &Player, out: &mut Vec<u8>) {
     }
 }
 
-fn short(status: &Status) -> Vec<u8> {
+fn short(status: &Status, max_reply: usize) -> Vec<u8> {
     let mut out = Kind::Short.magic().to_vec();
     for text in [
         option(status.game.as_deref()),
@@ -257,7 +299,7 @@ fn short(status: &Status) -> Vec<u8> {
         .iter()
         .map(|player| line(player.name.raw(), MAX_TEXT));
     for name in names.filter(|name| !name.is_empty()) {
-        if out.len() + 1 + name.len() > MAX_SHORT {
+        if out.len() + 1 + name.len() > max_reply {
             break;
         }
         write_text(&name, &mut out);
@@ -321,7 +363,7 @@ mod tests {
     fn answer(status: &Status, request: &[u8]) -> (Verdict, Vec<u8>) {
         let mut out = Vec::new();
         let from = "192.0.2.7:50000".parse().unwrap();
-        let responder = AseResponder::new(status);
+        let responder = AseResponder::new(status, &AseConfig::default());
         (responder.answer(from, Epoch(1), request, &mut out), out)
     }
 
@@ -371,7 +413,7 @@ mod tests {
         let long = Player::named(Text::unformatted("\u{E9}".repeat(100)));
         status.players.set_list(vec![long; 100]);
         let (_, reply) = answer(&status, b"s");
-        assert!(reply.len() <= MAX_FULL);
+        assert!(reply.len() <= DEFAULT_REPLY);
         let mut notes = Notes::default();
         let reply = message::parse(&reply, &mut notes).unwrap();
         let listed = reply.players.len();
@@ -380,6 +422,21 @@ mod tests {
         assert_eq!((reply.online, notes.met().count()), (Some(100), 0));
         let (_, reply) = answer(&status, b"r");
         assert!(reply.len() <= MAX_SHORT);
+        let read = |max_reply: i64, request: &[u8]| {
+            let options = Options::default().with("max-reply", max_reply);
+            let config = AseConfig::read(&options).unwrap();
+            let from = "192.0.2.7:50000".parse().unwrap();
+            let mut out = Vec::new();
+            AseResponder::new(&status, &config).answer(from, Epoch(1), request, &mut out);
+            assert!(out.len() as i64 <= max_reply, "{}", out.len());
+            message::parse(&out, &mut Notes::default())
+                .unwrap()
+                .players
+                .len()
+        };
+        assert_eq!(read(65_507, b"s"), 100);
+        assert!(read(1_000, b"s") < listed);
+        assert!(read(1_000, b"r") > 0);
     }
 
     #[test]
@@ -395,7 +452,7 @@ mod tests {
         };
         let (_, reply) = answer(&status_of(1), b"s");
         // Room for the rule with the number of listed players stays free.
-        let exact = 1 + (MAX_FULL - MAX_LISTED_PAIR) - reply.len();
+        let exact = 1 + (DEFAULT_REPLY - MAX_LISTED_PAIR) - reply.len();
         for (length, listed) in [(exact, 13), (exact + 1, 12)] {
             let (_, reply) = answer(&status_of(length), b"s");
             let reply = message::parse(&reply, &mut Notes::default()).unwrap();
@@ -431,12 +488,33 @@ mod tests {
             host: None,
             port: Some(65_535),
         });
-        let responder = AseResponder::new(&status);
+        let responder = AseResponder::new(&status, &AseConfig::default());
         let mut out = Vec::new();
         assert!(responder.short_reply(b"s", &mut out));
         assert!(out.len() + 28 <= 3 * (1 + 28), "{}", out.len());
         let reply = message::parse(&out, &mut Notes::default()).unwrap();
         assert_eq!(reply.online, Some(MAX_COUNT));
         assert!(!responder.short_reply(b"r", &mut Vec::new()));
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let read = |options: Options| AseConfig::read(&options).map_err(|error| error.to_string());
+        let none = Options::default;
+        assert_eq!(read(none()).map(|config| config.max_reply), Ok(1_400));
+        assert_eq!(
+            read(none().with("max-reply", 1000)).map(|config| config.max_reply),
+            Ok(1000)
+        );
+        assert!(
+            read(none().with("max-reply", 999))
+                .unwrap_err()
+                .contains("max-reply")
+        );
+        assert!(
+            read(none().with("motd", "x"))
+                .unwrap_err()
+                .contains("known are max-reply")
+        );
     }
 }

@@ -39,7 +39,7 @@ static INFO: Info = Info {
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,
-        reply: server::MAX_REPLY,
+        reply: server::DEFAULT_REPLY,
     },
     fields: &[
         Doc::new("protocol-version", "Version of the protocol, such as 1.41"),

@@ -1,7 +1,7 @@
 //! The responder: one reply, encoded once (spec/doom3.md#9).
 //!
-//! Limits: the dictionary has at most 700 bytes, names of players 32, and replies 1,400 bytes with at
-//! most 32 players. The variable `listed` has the number of those that are sent, if it is not that
+//! Limits: the dictionary has at most 700 bytes, names of players 32, and replies `max-reply`
+//! bytes (default 1,400) with at most 32 players. The variable `listed` has the number of those that are sent, if it is not that
 //! of the players online.
 
 use super::message::{self, END, Game, MAX_PLAYERS, Request};
@@ -14,8 +14,12 @@ use alloc::string::{String, ToString};
 use alloc::{format, vec::Vec};
 use core::net::SocketAddr;
 
-/// Longest reply in bytes: no IP fragments on usual paths.
-pub(super) const MAX_REPLY: usize = 1_400;
+/// Default of `max-reply` in bytes: no IP fragments on usual paths.
+pub(super) const DEFAULT_REPLY: usize = 1_400;
+/// Smallest `max-reply` in bytes: enough for the dictionary.
+const MIN_REPLY: usize = 1_000;
+/// Largest payload of a UDP datagram over IPv4, in bytes.
+const MAX_REPLY: usize = 65_507;
 /// Longest dictionary in bytes.
 const MAX_DICTIONARY: usize = 700;
 /// Longest dictionary of a short reply in bytes: with headers, the reply to the shortest request of
@@ -34,10 +38,16 @@ const MAX_COUNT: i64 = 99_999;
 /// Rate of players if the status has none, as the games have it by default.
 const DEFAULT_RATE: u32 = 16_000;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc::new(
-    "game",
-    "\"doom3\" (default), \"quake4\" or \"quake-wars\": the form of the reply",
-)];
+pub(super) static OPTIONS: &[Doc] = &[
+    Doc::new(
+        "game",
+        "\"doom3\" (default), \"quake4\" or \"quake-wars\": the form of the reply",
+    ),
+    Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+    ),
+];
 
 /// Options of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +55,17 @@ pub(super) static OPTIONS: &[Doc] = &[Doc::new(
 pub struct Doom3Config {
     /// The form of the reply.
     pub game: Game,
+    /// Longest reply in bytes, 1,000 to 65,507.
+    pub max_reply: usize,
+}
+
+impl Default for Doom3Config {
+    fn default() -> Self {
+        Self {
+            game: Game::default(),
+            max_reply: DEFAULT_REPLY,
+        }
+    }
 }
 
 impl Doom3Config {
@@ -52,7 +73,7 @@ impl Doom3Config {
     ///
     /// # Errors
     ///
-    /// Names the first option that is unknown or has another value.
+    /// Names the first option that is unknown, of the wrong type or out of range.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
         let game = match options.word("game", &["doom3", "quake4", "quake-wars"])? {
@@ -60,7 +81,12 @@ impl Doom3Config {
             Some("quake-wars") => Game::QuakeWars,
             _ => Game::Doom3,
         };
-        Ok(Self { game })
+        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
+        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
+        Ok(Self {
+            game,
+            max_reply: max_reply as usize,
+        })
     }
 }
 
@@ -116,7 +142,8 @@ impl Doom3Responder {
             dictionary.pair(&rule.key, &rule.value);
         }
         let mut body = dictionary.bytes;
-        let players = players(status, game, MAX_REPLY - FRAME_BYTES - body.len());
+        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let players = players(status, game, max_reply - FRAME_BYTES - body.len());
         // More players than counted would be a contradiction.
         let listed = Some(players.len() as i64).filter(|listed| *listed <= clients);
         let listed = listed.unwrap_or(0);
@@ -425,7 +452,7 @@ mod tests {
             .collect();
         for game in ["doom3", "quake4", "quake-wars"] {
             let (_, reply) = answer(&responder(&status, game), PLAIN);
-            assert!(reply.len() <= MAX_REPLY, "{}", reply.len());
+            assert!(reply.len() <= DEFAULT_REPLY, "{}", reply.len());
             let mut notes = Notes::default();
             let reply = Reply::read(&reply, &mut notes).unwrap();
             let listed = reply.players.as_ref().unwrap().len();
@@ -433,6 +460,17 @@ mod tests {
             assert_eq!(reply.value("clients"), Some(&b"100"[..]));
             assert_eq!(reply.value("listed"), Some(listed.to_string().as_bytes()));
             assert_eq!(notes.met().count(), 0);
+        }
+        for (max_reply, least, most) in [(1_000, 2, 12), (65_507, MAX_PLAYERS, MAX_PLAYERS)] {
+            let config = Doom3Config {
+                game: Game::Doom3,
+                max_reply,
+            };
+            let (_, reply) = answer(&Doom3Responder::new(&status, &config), PLAIN);
+            assert!(reply.len() <= max_reply, "{}", reply.len());
+            let reply = Reply::read(&reply, &mut Notes::default()).unwrap();
+            let listed = reply.players.unwrap().len();
+            assert!((least..=most).contains(&listed), "{listed}");
         }
         status.players.online = Some(2);
         let (_, reply) = answer(&responder(&status, "doom3"), PLAIN);
@@ -473,7 +511,14 @@ mod tests {
         let read =
             |options: Options| Doom3Config::read(&options).map_err(|error| error.to_string());
         let none = Options::default;
-        assert_eq!(read(none()), Ok(Doom3Config { game: Game::Doom3 }));
+        assert_eq!(read(none()), Ok(Doom3Config::default()));
+        let config = read(none().with("max-reply", 1_000)).unwrap();
+        assert_eq!(config.max_reply, 1_000);
+        assert!(
+            read(none().with("max-reply", 999))
+                .unwrap_err()
+                .contains("max-reply")
+        );
         assert!(
             read(none().with("game", "prey"))
                 .unwrap_err()
@@ -482,7 +527,7 @@ mod tests {
         assert!(
             read(none().with("motd", "x"))
                 .unwrap_err()
-                .contains("known are game")
+                .contains("known are game, max-reply")
         );
     }
 }

@@ -168,7 +168,7 @@ impl PlayerField {
 /// Keys of a row that hold the name of a team.
 const TEAM_NAMES: [&[u8]; 2] = [b"teamname", b"team"];
 /// Team of players without a team in Unreal Tournament.
-const NO_TEAM: &str = "255";
+pub(super) const NO_TEAM: &str = "255";
 
 /// Games that number the teams of players from 1, and the team table from 0.
 const ONE_BASED_GAMES: [&str; 4] = ["bfield1942", "bfvietnam", "battlefield2", "stella"];

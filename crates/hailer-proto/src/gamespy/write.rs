@@ -1,7 +1,7 @@
 //! A status to pairs and tables.
 
 use super::MAX_FIELD_NAME;
-use super::status::{MAX_ROW, first_team, is_member_key, is_name_field};
+use super::status::{MAX_ROW, NO_TEAM, first_team, is_member_key, is_name_field};
 use crate::model::{Player, Status, Value};
 use crate::wire::{Latin1, cut, decimal};
 use alloc::string::{String, ToString};
@@ -202,7 +202,11 @@ impl Dialect {
     }
 
     /// Adds a team unless its name is empty or another team has it.
-    fn add_team(&self, fields: Vec<(String, String)>, teams: &mut Vec<Row>) {
+    fn add_team(&self, mut fields: Vec<(String, String)>, teams: &mut Vec<Row>) {
+        // Clients refuse teams without the field.
+        if !fields.iter().any(|(field, _)| field == "score") {
+            fields.push(("score".into(), "0".into()));
+        }
         let row = Row {
             number: teams.len() as u32,
             fields,
@@ -257,10 +261,11 @@ impl Dialect {
             fields.push(("ping".into(), ping.to_string()));
         }
         let name = self.clean(player.team.as_deref().unwrap_or_default(), MAX_VALUE);
-        if let Some(team) = teams.iter().find(|team| team.value("team") == name) {
-            let number = team.number + first_team(game);
-            fields.push(("team".into(), number.to_string()));
-        }
+        // Clients refuse players without the field, and qstat adds the next pair to a name that no
+        // known field follows.
+        let team = teams.iter().find(|team| team.value("team") == name);
+        let number = team.map(|team| (team.number + first_team(game)).to_string());
+        fields.push(("team".into(), number.unwrap_or_else(|| NO_TEAM.into())));
     }
 
     /// Adds further fields of a row, each once.

@@ -18,7 +18,7 @@ pub mod message;
 mod server;
 
 pub use client::GameSpy1Exchange;
-pub use server::GameSpy1Responder;
+pub use server::{GameSpy1Config, GameSpy1Responder};
 
 use crate::Status;
 use crate::gamespy::sample;
@@ -42,7 +42,7 @@ static INFO: Info = Info {
     proof: Proof::Nothing,
     amplification: Amplification {
         request: 7,
-        reply: server::MAX_REPLY,
+        reply: server::DEFAULT_REPLY,
     },
     fields: &[
         Doc::new(
@@ -70,7 +70,7 @@ static INFO: Info = Info {
     ],
     deviations: deviation::ALL,
     has_responder: true,
-    options: &[],
+    options: server::OPTIONS,
 };
 
 const GAMES: &[(&str, &str)] = &[("ut", "451"), ("mohaa", "1.11"), ("unreal", "226f")];
@@ -89,8 +89,8 @@ impl Protocol for GameSpy1 {
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
-        options.check(INFO.options)?;
-        Ok(Arc::new(GameSpy1Responder::new(status)))
+        let config = GameSpy1Config::read(options)?;
+        Ok(Arc::new(GameSpy1Responder::new(status, &config)))
     }
 
     fn sample(&self, seed: u64) -> Status {

@@ -3,7 +3,7 @@
 use super::message::{self, MAX_REQUEST, Request, group};
 use crate::gamespy::{Dialect, Outgoing, Row, has_index};
 use crate::model::Status;
-use crate::protocol::{Responder, Verdict};
+use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::Notes;
 use alloc::format;
@@ -11,17 +11,60 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// Longest datagram of a reply, in bytes.
-pub(super) const MAX_REPLY: usize = 1_400;
+/// Default of `max-reply` in bytes: no IP fragments on usual paths.
+pub(super) const DEFAULT_REPLY: usize = 1_400;
+/// Smallest `max-reply` in bytes.
+const MIN_REPLY: usize = 576;
+/// Largest payload of a UDP datagram over IPv4, in bytes.
+const MAX_REPLY: usize = 65_507;
 /// Room for end mark and query id: `\final\\queryid\9999.1`.
 const END_ROOM: usize = 23;
 /// Bytes of IP and UDP headers, for the length of short replies.
 const HEADERS: usize = 28;
 
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "max-reply",
+    "Longest reply in bytes, 576 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+)];
+
+/// Options of the responder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GameSpy1Config {
+    /// Longest reply in bytes, 576 to 65,507.
+    pub max_reply: usize,
+}
+
+impl Default for GameSpy1Config {
+    fn default() -> Self {
+        Self {
+            max_reply: DEFAULT_REPLY,
+        }
+    }
+}
+
+impl GameSpy1Config {
+    /// Reads the documented options.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option that is unknown, of the wrong type or out of range.
+    pub fn read(options: &Options) -> Result<Self, OptionError> {
+        options.check(OPTIONS)?;
+        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
+        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
+        Ok(Self {
+            max_reply: max_reply as usize,
+        })
+    }
+}
+
 /// Responder for one server. All pairs are encoded once; a reply copies those of the requested
 /// groups.
 #[derive(Debug)]
 pub struct GameSpy1Responder {
+    /// Longest reply without its end, in bytes.
+    room: usize,
     /// Query id. Replies to repeated requests are equal, so they need no other id.
     query: u32,
     /// Encoded pairs. A player's or team's pairs are one entry, which is never split.
@@ -43,9 +86,10 @@ const DIALECT: Dialect = Dialect {
 
 impl GameSpy1Responder {
     /// Creates a responder for this status.
-    pub fn new(status: &Status) -> Self {
+    pub fn new(status: &Status, config: &GameSpy1Config) -> Self {
         let outgoing = Outgoing::new(status, &DIALECT);
         let mut responder = Self {
+            room: config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - END_ROOM,
             query: 0,
             bytes: Vec::new(),
             entries: Vec::new(),
@@ -88,7 +132,7 @@ impl GameSpy1Responder {
             write_pair(key, value, outgoing, &mut self.bytes);
         }
         // An entry that fits no datagram is left out.
-        if self.bytes.len() - start > MAX_REPLY - END_ROOM {
+        if self.bytes.len() - start > self.room {
             self.bytes.truncate(start);
         } else {
             self.entries.push((group, self.bytes.len()));
@@ -97,7 +141,7 @@ impl GameSpy1Responder {
 
     /// Appends the reply: the entries of these groups, until one does not fit.
     fn write(&self, groups: u8, out: &mut Vec<u8>) {
-        let end_of_pairs = out.len() + MAX_REPLY - END_ROOM;
+        let end_of_pairs = out.len() + self.room;
         let mut start = 0;
         for &(group, end) in &self.entries {
             let entry = self.bytes.get(start..end).unwrap_or_default();
@@ -117,7 +161,7 @@ impl GameSpy1Responder {
 /// Returns the keys of a row with its number, and the values.
 fn keys(row: &Row, prefix: &str, name: &str) -> Vec<(String, String)> {
     let fields = row.fields.iter().enumerate();
-    let mut keys: Vec<_> = fields
+    fields
         .map(|(i, (field, value))| {
             let key = match i {
                 // The name comes first.
@@ -126,13 +170,7 @@ fn keys(row: &Row, prefix: &str, name: &str) -> Vec<(String, String)> {
             };
             (key, value.clone())
         })
-        .collect();
-    // qstat adds the next pair to the name, unless it has one of these fields.
-    let is_known = |(field, _): &(String, String)| ["frags", "ping", "team"].contains(&&**field);
-    if prefix.is_empty() && !row.fields.get(1).is_some_and(is_known) {
-        keys.insert(1, (format!("team_{}", row.number), String::new()));
-    }
-    keys
+        .collect()
 }
 
 fn write_pair(key: &str, value: &str, outgoing: &Outgoing, out: &mut Vec<u8>) {
@@ -203,6 +241,7 @@ impl Responder for GameSpy1Responder {
 mod tests {
     use super::*;
     use crate::model::{Player, Text};
+    use alloc::string::ToString;
 
     fn status(players: usize) -> Status {
         let mut status = Status {
@@ -216,6 +255,10 @@ mod tests {
                 .collect(),
         );
         status
+    }
+
+    fn new(status: &Status) -> GameSpy1Responder {
+        GameSpy1Responder::new(status, &GameSpy1Config::default())
     }
 
     fn answer(responder: &GameSpy1Responder, request: &[u8]) -> (Verdict, String) {
@@ -233,7 +276,7 @@ mod tests {
             key: "timelimit".into(),
             value: "20".into()
         }];
-        let responder = GameSpy1Responder::new(&status);
+        let responder = new(&status);
         let (verdict, reply) = answer(&responder, b"\\status\\");
         assert_eq!(verdict, Verdict::Reply { is_verified: false });
         let id = format!("\\queryid\\{}.1", responder.query);
@@ -241,7 +284,7 @@ mod tests {
             reply,
             String::from(
                 "\\gamename\\ut\\hostname\\Harbour Keep\\mapname\\\\gametype\\\\numplayers\\1\\maxplayers\\64\
-                 \\password\\0\\timelimit\\20\\player_0\\player 0\\team_0\\\\final\\"
+                 \\password\\0\\timelimit\\20\\player_0\\player 0\\team_0\\255\\final\\"
             ) + &id
         );
         let (_, reply) = answer(&responder, b"\\rules\\\\basic\\");
@@ -267,10 +310,10 @@ mod tests {
 
     #[test]
     fn players_that_do_not_fit_are_left_out_whole() {
-        let responder = GameSpy1Responder::new(&status(200));
+        let responder = new(&status(200));
         let (_, reply) = answer(&responder, b"\\status\\");
-        assert!(reply.len() <= MAX_REPLY, "{}", reply.len());
-        assert!(reply.len() > MAX_REPLY - 50, "{}", reply.len());
+        assert!(reply.len() <= DEFAULT_REPLY, "{}", reply.len());
+        assert!(reply.len() > DEFAULT_REPLY - 50, "{}", reply.len());
         assert!(reply.contains("\\numplayers\\200\\"));
         let part = message::parse_part(reply.as_bytes(), &mut Notes::default()).unwrap();
         assert!(part.is_final);
@@ -278,14 +321,21 @@ mod tests {
             .pairs
             .iter()
             .filter(|(key, _)| key.starts_with(b"player_"));
-        assert!(names.count() > 40);
+        assert!(names.count() > 35);
+        let options = Options::default().with("max-reply", 10_000);
+        let config = GameSpy1Config::read(&options).unwrap();
+        let (_, reply) = answer(
+            &GameSpy1Responder::new(&status(200), &config),
+            b"\\status\\",
+        );
+        assert!(reply.contains("\\player_199\\"), "{}", reply.len());
     }
 
     #[test]
     fn short_replies_have_the_counts() {
         let mut status = status(3);
         status.name = Some(Text::unformatted("n".repeat(200)));
-        let responder = GameSpy1Responder::new(&status);
+        let responder = new(&status);
         for request in [
             b"\\status\\".as_slice(),
             b"\\info\\",
@@ -330,10 +380,32 @@ mod tests {
             value: value.into(),
         })
         .into();
-        let (_, reply) = answer(&GameSpy1Responder::new(&status), b"\\status\\");
+        let (_, reply) = answer(&new(&status), b"\\status\\");
         let part = message::parse_part(reply.as_bytes(), &mut Notes::default()).unwrap();
         assert_eq!(part.pairs[0].1, b"a numplayers 9 b");
         assert_eq!(part.pairs.last(), Some(&(&b"a b"[..], &b"c"[..])));
         assert_eq!(part.pairs.len(), 7, "{reply}");
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let read =
+            |options: Options| GameSpy1Config::read(&options).map_err(|error| error.to_string());
+        let none = Options::default;
+        assert_eq!(read(none()).map(|config| config.max_reply), Ok(1_400));
+        assert_eq!(
+            read(none().with("max-reply", 576)).map(|config| config.max_reply),
+            Ok(576)
+        );
+        assert!(
+            read(none().with("max-reply", 575))
+                .unwrap_err()
+                .contains("max-reply")
+        );
+        assert!(
+            read(none().with("motd", "x"))
+                .unwrap_err()
+                .contains("known are max-reply")
+        );
     }
 }

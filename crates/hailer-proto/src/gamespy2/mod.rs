@@ -19,10 +19,10 @@ pub mod message;
 mod server;
 
 pub use client::GameSpy2Exchange;
-pub use server::GameSpy2Responder;
+pub use server::{GameSpy2Config, GameSpy2Responder};
 
 use crate::Status;
-use crate::gamespy::{qr2, sample};
+use crate::gamespy::sample;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
     Protocol, ResponderResult, Transport,
@@ -43,7 +43,7 @@ static INFO: Info = Info {
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::QUERY_LENGTH,
-        reply: qr2::MAX_REPLY,
+        reply: server::DEFAULT_REPLY,
     },
     fields: &[
         Doc {
@@ -61,7 +61,7 @@ static INFO: Info = Info {
     }],
     deviations: deviation::ALL,
     has_responder: true,
-    options: &[],
+    options: server::OPTIONS,
 };
 
 const GAMES: &[(&str, &str)] = &[
@@ -88,8 +88,8 @@ impl Protocol for GameSpy2 {
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
-        options.check(INFO.options)?;
-        Ok(Arc::new(GameSpy2Responder::new(status)))
+        let config = GameSpy2Config::read(options)?;
+        Ok(Arc::new(GameSpy2Responder::new(status, &config)))
     }
 
     fn sample(&self, seed: u64) -> Status {

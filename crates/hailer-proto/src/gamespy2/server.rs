@@ -1,10 +1,10 @@
-//! The responder: one datagram of at most 1,400 bytes (spec/gamespy2.md#6).
+//! The responder: one datagram of at most `max-reply` bytes, default 1,400 (spec/gamespy2.md#6).
 
 use super::message::{MAX_REQUEST, Request};
-use crate::gamespy::qr2::{self, MAX_ECHO, MAX_REPLY, Selector, SessionId, TYPE_ECHO_REPLY};
+use crate::gamespy::qr2::{self, MAX_ECHO, Selector, SessionId, TYPE_ECHO_REPLY};
 use crate::gamespy::{Dialect, Outgoing, Row};
 use crate::model::Status;
-use crate::protocol::{Responder, Verdict};
+use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Notes, Writer};
 use alloc::string::String;
@@ -13,12 +13,55 @@ use core::net::SocketAddr;
 
 /// Limit of the fields of a table.
 const MAX_COLUMNS: usize = 16;
-/// Limit of the pairs of a reply, in bytes: room for empty tables is left.
-const MAX_PAIRS: usize = MAX_REPLY - qr2::REPLY_HEADER - 1 - 2 * EMPTY_TABLE.len();
+/// Default of `max-reply` in bytes: no IP fragments on usual paths.
+pub(super) const DEFAULT_REPLY: usize = qr2::MAX_REPLY;
+/// Smallest `max-reply` in bytes.
+const MIN_REPLY: usize = 576;
+/// Largest payload of a UDP datagram over IPv4, in bytes.
+const MAX_REPLY: usize = 65_507;
+/// Bytes of a reply besides its pairs, with empty tables.
+const FRAME_BYTES: usize = qr2::REPLY_HEADER + 1 + 2 * EMPTY_TABLE.len();
 /// A table without rows and fields.
 const EMPTY_TABLE: &[u8] = &[0, 0, 0];
 /// Bytes of IP and UDP headers, for the length of short replies.
 const HEADERS: usize = 28;
+
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "max-reply",
+    "Longest reply in bytes, 576 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+)];
+
+/// Options of the responder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GameSpy2Config {
+    /// Longest reply in bytes, 576 to 65,507.
+    pub max_reply: usize,
+}
+
+impl Default for GameSpy2Config {
+    fn default() -> Self {
+        Self {
+            max_reply: DEFAULT_REPLY,
+        }
+    }
+}
+
+impl GameSpy2Config {
+    /// Reads the documented options.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option that is unknown, of the wrong type or out of range.
+    pub fn read(options: &Options) -> Result<Self, OptionError> {
+        options.check(OPTIONS)?;
+        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
+        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
+        Ok(Self {
+            max_reply: max_reply as usize,
+        })
+    }
+}
 
 const DIALECT: Dialect = Dialect {
     ends: &['\0'],
@@ -30,6 +73,7 @@ const DIALECT: Dialect = Dialect {
 /// Responder for one server. Keys and tables are encoded once.
 #[derive(Debug)]
 pub struct GameSpy2Responder {
+    max_reply: usize,
     /// Pairs, each with two NULs, without the empty key at the end.
     pairs: Vec<u8>,
     players: Table,
@@ -51,13 +95,14 @@ struct Table {
 
 impl GameSpy2Responder {
     /// Creates a responder for this status.
-    pub fn new(status: &Status) -> Self {
+    pub fn new(status: &Status, config: &GameSpy2Config) -> Self {
+        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let outgoing = Outgoing::new(status, &DIALECT);
         let mut pairs = Vec::new();
         for pair in outgoing.pairs() {
             let length = pairs.len();
             write_pair(pair, &outgoing, &mut pairs);
-            if pairs.len() > MAX_PAIRS {
+            if pairs.len() > max_reply - FRAME_BYTES {
                 pairs.truncate(length);
                 break;
             }
@@ -72,6 +117,7 @@ impl GameSpy2Responder {
             outgoing.text(name, &mut short_name);
         }
         Self {
+            max_reply,
             players: Table::new(&outgoing.players, "_", &outgoing),
             teams: Table::new(&outgoing.teams, "_t", &outgoing),
             pairs,
@@ -86,7 +132,7 @@ impl GameSpy2Responder {
         [server, players, teams]: [Selector<'_>; 3],
         out: &mut Vec<u8>,
     ) {
-        let end = out.len() + MAX_REPLY;
+        let end = out.len() + self.max_reply;
         qr2::write_reply_header(session, out);
         if server == Selector::All {
             out.extend_from_slice(&self.pairs);
@@ -230,6 +276,7 @@ mod tests {
     use crate::gamespy2::message::{Sections, parse_reply};
     use crate::model::{Player, Text};
     use alloc::format;
+    use alloc::string::ToString;
 
     fn status(players: usize) -> Status {
         let mut status = Status {
@@ -245,6 +292,10 @@ mod tests {
         status
     }
 
+    fn new(status: &Status) -> GameSpy2Responder {
+        GameSpy2Responder::new(status, &GameSpy2Config::default())
+    }
+
     fn answer(responder: &GameSpy2Responder, body: &[u8]) -> (Verdict, Vec<u8>) {
         let request = [b"\xFE\xFD\0HAIL".as_slice(), body].concat();
         let from = "192.0.2.7:50000".parse().unwrap();
@@ -254,11 +305,11 @@ mod tests {
 
     #[test]
     fn sections_are_sent_as_requested() {
-        let responder = GameSpy2Responder::new(&status(2));
+        let responder = new(&status(2));
         let pairs =
             b"hostname\0Harbour Keep\0mapname\0\0gametype\0\0numplayers\x002\0password\x000\0\0";
         let players = b"\0\x02player_\0score_\0team_\0\0player 0\x000\x000\0player 1\x001\x001\0";
-        let teams = b"\0\x02team_t\0\0Red\0Blue\0";
+        let teams = b"\0\x02team_t\0score_t\0\0Red\x000\0Blue\x000\0";
         for (body, expected) in [
             (b"\xFF\0\0".as_slice(), pairs.to_vec()),
             (b"\0\xFF\0", players.to_vec()),
@@ -284,7 +335,7 @@ mod tests {
 
     #[test]
     fn an_echo_has_at_most_32_bytes() {
-        let responder = GameSpy2Responder::new(&status(0));
+        let responder = new(&status(0));
         let mut out = Vec::new();
         let from = "192.0.2.7:50000".parse().unwrap();
         let request = [b"\xFE\xFD\x02HAIL".as_slice(), &[b'x'; 40]].concat();
@@ -300,10 +351,10 @@ mod tests {
 
     #[test]
     fn the_count_is_that_of_the_rows_that_fit() {
-        let responder = GameSpy2Responder::new(&status(300));
+        let responder = new(&status(300));
         let (_, bytes) = answer(&responder, b"\xFF\xFF\xFF");
         assert!(
-            (MAX_REPLY - 30..=MAX_REPLY).contains(&bytes.len()),
+            (DEFAULT_REPLY - 30..=DEFAULT_REPLY).contains(&bytes.len()),
             "{}",
             bytes.len()
         );
@@ -317,13 +368,31 @@ mod tests {
         parse_reply(&bytes, all, &mut reply, &mut notes).unwrap();
         assert_eq!(notes.met().count(), 0);
         assert!(reply.players.len() > 50);
+        let options = Options::default().with("max-reply", 10_000);
+        let config = GameSpy2Config::read(&options).unwrap();
+        let responder = GameSpy2Responder::new(&status(300), &config);
+        let (_, bytes) = answer(&responder, b"\xFF\xFF\xFF");
+        let mut reply = Reply::default();
+        parse_reply(&bytes, all, &mut reply, &mut notes).unwrap();
+        assert_eq!((reply.players.len(), reply.teams.len()), (300, 2));
+        assert_eq!(notes.met().count(), 0);
+    }
+
+    #[test]
+    fn players_have_teams_and_teams_have_scores() {
+        let mut status = status(2);
+        status.players.list[1].team = None;
+        let (_, reply) = answer(&new(&status), b"\0\xFF\xFF");
+        let players = b"\0\x02player_\0score_\0team_\0\0player 0\x000\x000\0player 1\x001\x00255\0";
+        let teams = b"\0\x01team_t\0score_t\0\0Red\x000\0";
+        assert_eq!(reply, [b"\0HAIL".as_slice(), players, teams].concat());
     }
 
     #[test]
     fn short_replies_have_the_counts_and_empty_tables() {
         let mut status = status(3);
         status.name = Some(Text::unformatted("n".repeat(200)));
-        let responder = GameSpy2Responder::new(&status);
+        let responder = new(&status);
         for (body, sections) in [
             (b"\xFF\0\0", Sections::INFO),
             (
@@ -348,5 +417,27 @@ mod tests {
         }
         let lists = b"\xFE\xFD\0HAIL\0\xFF\xFF";
         assert!(!responder.short_reply(lists, &mut Vec::new()));
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let read =
+            |options: Options| GameSpy2Config::read(&options).map_err(|error| error.to_string());
+        let none = Options::default;
+        assert_eq!(read(none()).map(|config| config.max_reply), Ok(1_400));
+        assert_eq!(
+            read(none().with("max-reply", 576)).map(|config| config.max_reply),
+            Ok(576)
+        );
+        assert!(
+            read(none().with("max-reply", 575))
+                .unwrap_err()
+                .contains("max-reply")
+        );
+        assert!(
+            read(none().with("motd", "x"))
+                .unwrap_err()
+                .contains("known are max-reply")
+        );
     }
 }

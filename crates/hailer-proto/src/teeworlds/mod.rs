@@ -44,7 +44,7 @@ static INFO: Info = Info {
     proof: Proof::Nothing,
     amplification: Amplification {
         request: message::EXTENDED_REQUEST,
-        reply: server::MAX_REPLY,
+        reply: server::DEFAULT_REPLY,
     },
     fields: &[
         Doc::new(

@@ -1,6 +1,6 @@
 //! The responder: one reply for each form, encoded once (spec/teeworlds.md#9).
 //!
-//! Limits: replies have at most 1,400 bytes. Lists have as many clients as fit, and in the older
+//! Limits: replies have at most `max-reply` bytes (default 1,400). Lists have as many clients as fit, and in the older
 //! forms 16 or 24. Names of clients have at most 15 bytes, clans 11, and other texts 63.
 
 use super::message::write_integer;
@@ -14,8 +14,12 @@ use alloc::{format, vec::Vec};
 use core::net::SocketAddr;
 use subtle::ConstantTimeEq;
 
-/// Longest reply in bytes: the limit of the games.
-pub(super) const MAX_REPLY: usize = 1_400;
+/// Default of `max-reply` in bytes: the limit of the games.
+pub(super) const DEFAULT_REPLY: usize = 1_400;
+/// Smallest `max-reply` in bytes: enough for all information.
+const MIN_REPLY: usize = 576;
+/// Largest payload of a UDP datagram over IPv4, in bytes.
+const MAX_REPLY: usize = 65_507;
 /// Makes tokens differ from those of other protocols with the same keys.
 const PURPOSE: u8 = b'7';
 /// Epochs in which a token is valid.
@@ -44,10 +48,16 @@ const TINY: Limits = Limits {
     other: 6,
 };
 
-pub(super) static OPTIONS: &[Doc] = &[Doc::new(
-    "versions",
-    "\"all\" (default), \"0.6\" or \"0.7\": the requests that get a reply; only 0.7 verifies the address",
-)];
+pub(super) static OPTIONS: &[Doc] = &[
+    Doc::new(
+        "versions",
+        "\"all\" (default), \"0.6\" or \"0.7\": the requests that get a reply; only 0.7 verifies the address",
+    ),
+    Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 576 to 65507, default 1400, which is the limit of the games; clients that do not fit are left out; amplification grows with it",
+    ),
+];
 
 /// Options of the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +67,8 @@ pub struct TeeworldsConfig {
     pub has_six: bool,
     /// Whether requests of 0.7 get a reply.
     pub has_seven: bool,
+    /// Longest reply in bytes, 576 to 65,507.
+    pub max_reply: usize,
 }
 
 impl Default for TeeworldsConfig {
@@ -64,6 +76,7 @@ impl Default for TeeworldsConfig {
         Self {
             has_six: true,
             has_seven: true,
+            max_reply: DEFAULT_REPLY,
         }
     }
 }
@@ -73,11 +86,14 @@ impl TeeworldsConfig {
     ///
     /// # Errors
     ///
-    /// Names the first option that is unknown or has another value.
+    /// Names the first option that is unknown, of the wrong type or out of range.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
         let versions = options.word("versions", &["all", "0.6", "0.7"])?;
+        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
+        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
         Ok(Self {
+            max_reply: max_reply as usize,
             has_six: versions != Some("0.7"),
             has_seven: versions != Some("0.6"),
         })
@@ -101,8 +117,9 @@ pub struct TeeworldsResponder {
 impl TeeworldsResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &TeeworldsConfig) -> Self {
-        let body = |form: Form| Server::new(status, Limits::default(), form).encode(true);
-        let tiny = |form: Form| Server::new(status, TINY, form).encode(false);
+        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let body = |form| Server::new(status, Limits::default(), form).encode(Some(max_reply));
+        let tiny = |form| Server::new(status, TINY, form).encode(None);
         Self {
             config: *config,
             keys: keys.clone(),
@@ -278,8 +295,9 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Returns the reply after its token or number.
-    fn encode(&self, has_list: bool) -> Vec<u8> {
+    /// Returns the reply after its token or number, with as many clients as `max_reply` bytes have
+    /// room for.
+    fn encode(&self, max_reply: Option<usize>) -> Vec<u8> {
         let list = &self.status.players.list;
         let most = match self.form {
             Form::Five | Form::Six => LISTED_SIX,
@@ -287,10 +305,11 @@ impl<'a> Server<'a> {
             Form::Extended | Form::Seven => message::MAX_CLIENTS,
         };
         // More clients than counted would be a contradiction.
-        let is_listed = has_list && list.len() as i64 <= self.clients;
+        let is_listed = max_reply.is_some() && list.len() as i64 <= self.clients;
         let most = if is_listed { most } else { 0 };
         let head = self.head(0, true);
-        let room = MAX_REPLY - MAX_START - MAX_COUNTS - head.len();
+        let used = MAX_START + MAX_COUNTS + head.len();
+        let room = max_reply.unwrap_or_default().saturating_sub(used);
         let mut length = 0;
         let entries = list.iter().take(most).map(|player| self.client(player));
         let entries: Vec<Vec<u8>> = entries
@@ -557,7 +576,7 @@ mod tests {
             (Request::Extended { token: 1 }, Form::Extended, 100),
         ] {
             let (_, reply) = answer(&responder, request);
-            assert!(reply.len() <= MAX_REPLY, "{}", reply.len());
+            assert!(reply.len() <= DEFAULT_REPLY, "{}", reply.len());
             let mut notes = Notes::default();
             let Ok(Reply::Info(info)) = Reply::read(&reply, &mut notes) else {
                 panic!("{reply:?}")
@@ -572,6 +591,28 @@ mod tests {
                 _ => assert!(info.name.ends_with(b" [100/128]"), "{:?}", info.name),
             }
         }
+    }
+
+    #[test]
+    fn lists_grow_with_the_longest_reply() {
+        let mut status = status();
+        let long = Player::named(Text::unformatted("\u{E9}".repeat(100)));
+        status.players.set_list(vec![long; 100]);
+        status.name = Some(Text::unformatted("\u{E9}".repeat(100)));
+        for (max_reply, least, most) in [(576, 1, 30), (65_507, 100, 100)] {
+            let options = Options::default().with("max-reply", max_reply);
+            let config = TeeworldsConfig::read(&options).unwrap();
+            let responder = TeeworldsResponder::new(&status, &Keys::new([7; 16]), &config);
+            let (_, reply) = answer(&responder, Request::Extended { token: 1 });
+            assert!(reply.len() as i64 <= max_reply, "{}", reply.len());
+            let Ok(Reply::Info(info)) = Reply::read(&reply, &mut Notes::default()) else {
+                panic!("{reply:?}")
+            };
+            let listed = info.list.len();
+            assert!((least..=most).contains(&listed), "{listed}");
+        }
+        let options = Options::default().with("max-reply", 575);
+        assert!(TeeworldsConfig::read(&options).is_err());
     }
 
     #[test]
