@@ -1,9 +1,9 @@
 //! The answer of a server.
 
 use crate::error::Error;
+use crate::merge;
 use crate::transcript::Transcript;
 use hailer_proto::Status;
-use hailer_proto::model::Roster;
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -59,13 +59,7 @@ impl Answer {
     /// only if they state something: a password, anti-cheat software, bots.
     pub(crate) fn completeness(&self) -> (u8, usize, usize) {
         let status = &*self.status;
-        let roster = match status.players.roster {
-            Roster::Whole => 4,
-            Roster::Partial => 3,
-            Roster::Sample => 2,
-            Roster::Refused => 1,
-            _ => 0,
-        };
+        let roster = merge::completeness(&status.players);
         let fields = [
             status.name.is_some(),
             status.motd.is_some(),

@@ -7,7 +7,7 @@
 use crate::answer::{Answer, FieldSource};
 use crate::catalog;
 use hailer_proto::games::{Game, QueryPort, Quirk};
-use hailer_proto::model::Roster;
+use hailer_proto::model::{Players, Roster};
 use hailer_proto::{Info, Player, Status};
 use std::borrow::Cow;
 
@@ -94,7 +94,7 @@ fn add_status(status: &mut Status, other: &Status) -> Vec<Cow<'static, str>> {
         "anti_cheat": has_anti_cheat;
         "icon": icon;
     }
-    if completeness(other.players.roster) > completeness(status.players.roster) {
+    if completeness(&other.players) > completeness(&status.players) {
         let sample = std::mem::take(&mut status.players.list);
         status.players.list.clone_from(&other.players.list);
         status.players.roster = other.players.roster;
@@ -138,9 +138,12 @@ fn keep_uuids(list: &mut [Player], sample: &[Player]) {
     }
 }
 
-fn completeness(roster: Roster) -> u8 {
-    match roster {
+/// Returns the rank of a list among those of several answers.
+pub(crate) fn completeness(players: &Players) -> u8 {
+    match players.roster {
         Roster::Whole => 4,
+        // An unreadable list is worth less than a sample.
+        Roster::Partial if players.list.is_empty() => 1,
         Roster::Partial => 3,
         Roster::Sample => 2,
         Roster::Refused => 1,
@@ -381,21 +384,24 @@ mod tests {
 
     #[test]
     fn a_less_complete_list_replaces_nothing() {
-        let mut other = other_status();
-        other.players.list.clear();
-        other.players.roster = Roster::Absent;
-        let answers = [
-            answer("onequery", 1, main_status()),
-            answer("minecraft-query", 1, other),
-        ];
-        let (merged, _) = merge(&answers, Some(Box::leak(Box::new(GAME)))).unwrap();
-        assert_eq!(merged.status.players.roster, Roster::Sample);
-        assert!(
-            merged
-                .sources
-                .iter()
-                .all(|source| source.field != "players.list")
-        );
+        // A partial list without a name could not be read.
+        for roster in [Roster::Absent, Roster::Partial] {
+            let mut other = other_status();
+            other.players.list.clear();
+            other.players.roster = roster;
+            let answers = [
+                answer("onequery", 1, main_status()),
+                answer("minecraft-query", 1, other),
+            ];
+            let (merged, _) = merge(&answers, Some(Box::leak(Box::new(GAME)))).unwrap();
+            assert_eq!(merged.status.players.roster, Roster::Sample);
+            assert!(
+                merged
+                    .sources
+                    .iter()
+                    .all(|source| source.field != "players.list")
+            );
+        }
     }
 
     #[test]

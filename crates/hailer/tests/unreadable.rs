@@ -195,6 +195,16 @@ fn summarize(
         let listed = status.players.list.len() as i64;
         let was_whole = before.players.roster == Roster::Whole;
         let is_whole = status.players.roster == Roster::Whole;
+        let has_gap = |met: &&hailer::proto::Deviation| met.name.starts_with("unreadable");
+        let is_missing = listed < before.players.online.unwrap_or(0)
+            && matches!(whole.players.roster, Roster::Whole | Roster::Partial)
+            && status.players.list.len() < whole.players.list.len();
+        if is_missing
+            && status.deviations.iter().any(|met| has_gap(met))
+            && status.players.roster != Roster::Partial
+        {
+            return Err(format!("an unreadable list is not partial: {status:?}"));
+        }
         if is_marked && is_whole && !was_whole && Some(listed) < whole.players.online {
             return Err(format!("a part of a list passes for whole: {status:?}"));
         }

@@ -138,6 +138,9 @@ impl BattlefieldExchange {
             status.players.set_list(players);
         }
         status.deviations = self.notes.met().collect();
+        if status.deviations.contains(&&ODD_LIST) {
+            status.players.mark_unreadable();
+        }
         Step::Done(status)
     }
 }

@@ -78,6 +78,9 @@ impl Cs2dExchange {
         if let Some(players) = self.players.take().filter(|_| self.has_players) {
             status.players.set_list(players);
         }
+        if self.deviations.contains(&&UNREADABLE_PLAYERS) {
+            status.players.mark_unreadable();
+        }
         status.deviations = core::mem::take(&mut self.deviations);
         Step::Done(status)
     }

@@ -80,6 +80,11 @@ pub struct Status {
     pub is_utf8: bool,
 }
 
+/// Requests for lists of players, as the extra `unanswered` names them.
+const LIST_REQUESTS: [&str; 3] = ["players", "tables", "cars"];
+/// Deviations for a list of players that was requested and is missing.
+const LIST_DEVIATIONS: [&str; 3] = ["no-list", "no-players", "silent-players"];
+
 impl Status {
     /// Returns one line that identifies the server: its name, or else the first line of its MOTD
     /// with visible characters.
@@ -111,22 +116,22 @@ impl Status {
         self.extra.extend(value.map(|value| Extra::new(key, value)));
     }
 
-    /// Records that a later message could not be read. The list is then incomplete if it has fewer
-    /// players than reported, or if the extra `unanswered` names it.
+    /// Records that a later message could not be read. If the list was requested and is missing, it
+    /// was in that message.
     pub fn mark_unreadable(&mut self) {
         self.add_deviations([&UNREADABLE_MESSAGE]);
-        let lacks_list = || {
-            let unanswered = self.extra("unanswered");
-            unanswered.is_some_and(|names| names.to_string().contains("players"))
-        };
-        let is_incomplete = match self.players.roster {
-            Roster::Whole => !self.players.has_all_players(),
-            Roster::Absent => lacks_list(),
-            Roster::Refused | Roster::Partial | Roster::Sample => false,
-        };
-        if is_incomplete {
-            self.players.roster = Roster::Partial;
+        if self.players.roster != Roster::Absent || self.lacks_list() {
+            self.players.mark_unreadable();
         }
+    }
+
+    /// Returns whether the extra `unanswered` or a deviation names a list of players that was
+    /// requested and is missing.
+    fn lacks_list(&self) -> bool {
+        let unanswered = self.extra("unanswered").map(ToString::to_string);
+        let has_name = |name: &&str| unanswered.iter().any(|names| names.contains(name));
+        let is_named = |met: &&Deviation| LIST_DEVIATIONS.contains(&met.name);
+        LIST_REQUESTS.iter().any(has_name) || self.deviations.iter().any(is_named)
     }
 
     /// Adds the deviations that are not in the list yet.
@@ -170,7 +175,8 @@ pub enum Roster {
     Absent,
     /// The server requires an auth token for the list.
     Refused,
-    /// The length of the list differs from the reported number of players.
+    /// The length of the list differs from the reported number of players, or the list could not be
+    /// read.
     Partial,
     /// The length of the list equals the reported number of players.
     Whole,
@@ -204,6 +210,15 @@ impl Players {
             Roster::Partial
         };
         self.list = list;
+    }
+
+    /// Records that the list, or its rest, could not be read: it is incomplete, unless it has as many
+    /// players as the server reports.
+    pub fn mark_unreadable(&mut self) {
+        let is_list = matches!(self.roster, Roster::Whole | Roster::Absent);
+        if is_list && !self.has_all_players() {
+            self.roster = Roster::Partial;
+        }
     }
 
     /// Sets the list as a sample.

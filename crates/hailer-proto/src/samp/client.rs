@@ -206,6 +206,9 @@ impl SampExchange {
     /// Continues without a list that is unreadable: a second reply would be the same.
     fn leave_out(&mut self, kind: Kind) -> Step {
         self.notes.deviation(&UNREADABLE_LIST, 0);
+        if let (Kind::Players | Kind::Details, Some(status)) = (kind, &mut self.status) {
+            status.players.mark_unreadable();
+        }
         self.waiting.retain(|waiting| *waiting != kind);
         self.silent = 0;
         self.proceed()
