@@ -8,12 +8,15 @@
 use crate::codepage::{self, CodePage};
 use crate::model::{Extra, Rule, Status, Text, Value};
 use crate::protocol::Protocol;
+use crate::wire::{Field, Notes};
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use compact_str::CompactString;
 use core::fmt;
 use encoding_rs::{BIG5, EUC_JP, EUC_KR, Encoding, GBK, SHIFT_JIS, WINDOWS_1251, WINDOWS_1252};
+use memchr::memmem;
 
 /// Key of the extra with the name of the character set.
 pub const EXTRA: &str = "charset";
@@ -153,6 +156,56 @@ fn apply(status: &mut Status, charset: Option<Charset>) {
         status.extra.retain(|extra| extra.key != EXTRA);
         status.extra.push(Extra::new(EXTRA, decoder.charset.name()));
     }
+}
+
+/// Decodes the texts of an explained message anew, like [`decode`], by a guess from all of them.
+/// Parsers format such a text with [`Debug`](fmt::Debug).
+pub fn decode_fields(notes: &mut Notes, message: &[u8], protocol: &dyn Protocol) {
+    if protocol.declares_charset() {
+        return;
+    }
+    let texts = |field: &Field| {
+        let bytes = CodePage::bytes_of(&unquoted(&field.value)?)?;
+        let raw = message.get(field.range.clone())?;
+        let is_text = core::str::from_utf8(&bytes).is_err() && memmem::find(raw, &bytes).is_some();
+        is_text.then_some(bytes)
+    };
+    let texts: Vec<_> = notes.fields().iter().map(texts).collect();
+    let all: Vec<_> = texts.iter().flatten().map(Vec::as_slice).collect();
+    if all.is_empty() {
+        return;
+    }
+    let charset = Charset::guess(&all.join(&b'\n'));
+    for (field, bytes) in notes.fields_mut().iter_mut().zip(&texts) {
+        if let Some(text) = bytes.as_ref().and_then(|bytes| charset.decode(bytes)) {
+            field.value = format!("{text:?}");
+        }
+    }
+}
+
+/// Returns a text that was formatted with [`Debug`](fmt::Debug); `None` for other values, and if it
+/// is ASCII.
+fn unquoted(value: &str) -> Option<String> {
+    let mut chars = value.strip_prefix('"')?.strip_suffix('"')?.chars();
+    let mut text = String::new();
+    while let Some(c) = chars.next() {
+        text.push(match c {
+            '\\' => match chars.next()? {
+                'n' => '\n',
+                'r' => '\r',
+                't' => '\t',
+                '0' => '\0',
+                'u' => {
+                    let digits = chars.by_ref().skip(1).take_while(|c| *c != '}');
+                    let code = u32::from_str_radix(&digits.collect::<String>(), 16).ok()?;
+                    char::from_u32(code)?
+                }
+                other => other,
+            },
+            c => c,
+        });
+    }
+    (!text.is_ascii()).then_some(text)
 }
 
 struct Decoder {
@@ -312,6 +365,31 @@ mod tests {
         assert_eq!(status.version.as_deref(), Some("\u{4E2D}"));
         assert_eq!(status.players.list[0].name.raw(), "Zo\u{EB}");
         assert_eq!(status.extra(EXTRA), Some(&"GBK".into()));
+    }
+
+    #[test]
+    fn an_explained_message_has_the_same_guess() {
+        let samp = crate::registry::find("samp").unwrap();
+        let name = b"\xbd\xc7\xc9\xab\xb0\xe7\xd1\xdd \\ \"";
+        let message = [name, "caf\u{E9}".as_bytes()].concat();
+        let mut notes = Notes::explaining();
+        notes.field(0..name.len(), "name", || {
+            format!("{:?}", codepage::decode(name))
+        });
+        notes.field(name.len()..message.len(), "mode", || {
+            format!("{:?}", "caf\u{E9}")
+        });
+        notes.field(0..1, "letter", || format!("{:?}", '\u{BD}'));
+        decode_fields(&mut notes, &message, samp);
+        let values: Vec<_> = notes.fields().iter().map(|field| &*field.value).collect();
+        assert_eq!(
+            values,
+            [
+                "\"\u{89D2}\u{8272}\u{626E}\u{6F14} \\\\ \\\"\"",
+                "\"caf\u{E9}\"",
+                "'\u{BD}'"
+            ]
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::cs2d::Cs2d;
 use crate::discord::Discord;
 use crate::doom3::Doom3;
 use crate::eco::Eco;
+use crate::encoding;
 use crate::factorio::Factorio;
 use crate::farming_simulator::FarmingSimulator;
 use crate::ffow::Ffow;
@@ -262,6 +263,21 @@ pub fn explain(
         let explanation = protocol.explain(bytes, seen, &mut notes)?;
         Some((protocol, explanation, notes))
     });
-    explained
-        .max_by_key(|(_, explanation, _)| (explanation.is_certain, explanation.error.is_none()))
+    let best = explained
+        .max_by_key(|(_, explanation, _)| (explanation.is_certain, explanation.error.is_none()));
+    let (protocol, explanation, mut notes) = best?;
+    encoding::decode_fields(&mut notes, bytes, protocol);
+    Some((protocol, explanation, notes))
+}
+
+/// Explains a datagram of a known protocol; `None` if it does not belong to it.
+pub fn explain_as(
+    protocol: &dyn Protocol,
+    bytes: &[u8],
+    seen: DatagramContext<'_>,
+) -> (Option<Explanation>, Notes) {
+    let mut notes = Notes::explaining();
+    let explanation = protocol.explain(bytes, seen, &mut notes);
+    encoding::decode_fields(&mut notes, bytes, protocol);
+    (explanation, notes)
 }

@@ -4,7 +4,7 @@ use super::count;
 use hailer::proto::model::printable;
 use hailer::proto::wire::{Error, Field, Notes};
 use hailer::proto::{DatagramContext, Direction, Explanation, Info};
-use hailer::{FaultPlace, Transcript, catalog};
+use hailer::{FaultPlace, Transcript, catalog, registry};
 use std::io::Write;
 use std::ops::Range;
 
@@ -29,10 +29,7 @@ pub(crate) fn exchange(out: &mut impl Write, transcript: &Transcript) -> std::io
             request = &datagram.bytes;
         }
         let at = format!("{:8.2} ms", datagram.at.as_secs_f64() * 1e3);
-        let protocol = catalog::protocol(transcript.protocol.id);
-        let mut notes = Notes::explaining();
-        let found =
-            protocol.and_then(|protocol| protocol.explain(&datagram.bytes, seen, &mut notes));
+        let (found, notes) = explain(transcript.protocol, &datagram.bytes, seen);
         heading(
             out,
             &at,
@@ -53,10 +50,8 @@ pub(crate) fn exchange(out: &mut impl Write, transcript: &Transcript) -> std::io
 
 /// Prints the part of an invalid message around its fault.
 pub(crate) fn culprit(out: &mut impl Write, place: FaultPlace<'_>) -> std::io::Result<()> {
-    let mut notes = Notes::explaining();
     let bytes = place.message;
-    let found = catalog::protocol(place.protocol.id)
-        .and_then(|protocol| protocol.explain(bytes, DatagramContext::Reply, &mut notes));
+    let (found, notes) = explain(place.protocol, bytes, DatagramContext::Reply);
     let error = found.and_then(|found| found.error);
     part(
         out,
@@ -74,6 +69,13 @@ pub(crate) fn culprit(out: &mut impl Write, place: FaultPlace<'_>) -> std::io::R
         )?;
     }
     Ok(())
+}
+
+fn explain(info: &Info, bytes: &[u8], seen: DatagramContext<'_>) -> (Option<Explanation>, Notes) {
+    let protocol = catalog::protocol(info.id);
+    protocol.map_or_else(Default::default, |protocol| {
+        registry::explain_as(protocol, bytes, seen)
+    })
 }
 
 /// Prints one line: place, time, message and length.

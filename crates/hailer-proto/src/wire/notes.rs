@@ -118,6 +118,11 @@ impl Notes {
         self.deviations.iter().map(|(deviation, _)| *deviation)
     }
 
+    /// Returns the fields, to format their values anew.
+    pub(crate) fn fields_mut(&mut self) -> &mut [Field] {
+        self.fields.as_deref_mut().unwrap_or_default()
+    }
+
     /// Returns the fields in the order read. Empty unless [`Notes::explaining`].
     pub fn fields(&self) -> &[Field] {
         self.fields.as_deref().unwrap_or_default()

@@ -254,8 +254,7 @@ impl<W: Write> DecodeSession<'_, W> {
     ) -> (Option<(&'static Info, Explanation)>, Notes) {
         match self.args.protocol {
             Some(protocol) => {
-                let mut notes = Notes::explaining();
-                let found = protocol.explain(bytes, seen, &mut notes);
+                let (found, notes) = registry::explain_as(protocol, bytes, seen);
                 (found.map(|found| (protocol.info(), found)), notes)
             }
             None => match registry::explain(bytes, seen) {
