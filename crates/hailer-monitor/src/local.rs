@@ -245,7 +245,7 @@ fn close_removed(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::poll::ServerState;
+    use crate::poll::{ChangeLimit, ServerState};
     use crate::sample::Sample;
     use crate::sessions::Privacy;
     use crate::state::LastStatus;
@@ -275,8 +275,7 @@ mod tests {
             state: ServerState {
                 health: Health::default(),
                 last_status: Some(status),
-                recent_changes: 0.0,
-                changed_at: 0,
+                changes: ChangeLimit::default(),
             },
         }
     }

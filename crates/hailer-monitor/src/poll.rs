@@ -163,10 +163,37 @@ pub struct ServerState {
     pub health: Health,
     /// The last status, from which changes are found.
     pub last_status: Option<Arc<LastStatus>>,
-    /// Recent changes of version, map, MOTD or address that count against the limit.
-    pub recent_changes: f32,
-    /// When `recent_changes` was last updated, in Unix milliseconds.
-    pub changed_at: Millis,
+    /// Limit for reports of changes.
+    pub changes: ChangeLimit,
+}
+
+/// Limit for reports of changes of version, map, MOTD or address of one server.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ChangeLimit {
+    /// Recent changes that count against the limit.
+    pub recent: f32,
+    /// When `recent` was last updated, in Unix milliseconds.
+    pub at: Millis,
+}
+
+impl ChangeLimit {
+    /// Returns the limit without a time in the future, until which it would not refill.
+    fn not_after(mut self, now: Millis) -> Self {
+        self.at = self.at.min(now);
+        self
+    }
+
+    /// Returns whether another change may be reported now, and counts it.
+    fn take(&mut self, at: Millis) -> bool {
+        let refilled = (at - self.at).max(0) as f32 / CHANGE_REFILL_MS;
+        let changes = (self.recent - refilled).max(0.0);
+        if changes > CHANGE_BURST - 1.0 {
+            return false;
+        }
+        self.recent = changes + 1.0;
+        self.at = at;
+        true
+    }
 }
 
 impl ServerState {
@@ -174,7 +201,7 @@ impl ServerState {
     /// come from another node, or from before the clock was set back.
     fn not_after(mut self, now: Millis) -> Self {
         self.health = self.health.not_after(now);
-        self.changed_at = self.changed_at.min(now);
+        self.changes = self.changes.not_after(now);
         self
     }
 }
@@ -238,8 +265,7 @@ struct PolledServer {
     /// When this process last took a sample, in Unix milliseconds.
     last_at: Option<Millis>,
     spoken: SpokenProtocol,
-    recent_changes: f32,
-    changed_at: Millis,
+    changes: ChangeLimit,
 }
 
 /// Protocol in which a server answers. A game is polled in several, and one of them can fail now and
@@ -291,7 +317,7 @@ impl PolledServer {
         target: &Target,
         protocol: &'static dyn Protocol,
         health: Health,
-        changed_at: Millis,
+        changes: ChangeLimit,
         listed: &ListedPolicies,
     ) -> Self {
         let candidates = target.candidates().unwrap_or_default();
@@ -313,8 +339,7 @@ impl PolledServer {
             last_status: None,
             last_at: None,
             spoken: SpokenProtocol::default(),
-            recent_changes: 0.0,
-            changed_at,
+            changes,
         }
     }
 }
@@ -437,8 +462,15 @@ impl Poller {
             }
             let health = known.unwrap_or_default();
             states.insert(server.id, health);
-            let watched =
-                PolledServer::new(server.clone(), target, *protocol, health, now, &list.listed);
+            let changes = ChangeLimit::default();
+            let watched = PolledServer::new(
+                server.clone(),
+                target,
+                *protocol,
+                health,
+                changes,
+                &list.listed,
+            );
             list.watched.insert(server.id, watched);
         }
         drop(list);
@@ -512,8 +544,7 @@ impl Poller {
             let ServerState {
                 health,
                 last_status,
-                recent_changes,
-                changed_at,
+                changes,
             } = known.not_after(now);
             states.insert(server.id, (health, last_status.clone()));
             update.servers.push(server.id);
@@ -521,8 +552,7 @@ impl Poller {
             let watched = PolledServer {
                 last_status,
                 spoken: SpokenProtocol { known, others: 0 },
-                recent_changes,
-                ..PolledServer::new(server, &target, protocol, health, changed_at, &list.listed)
+                ..PolledServer::new(server, &target, protocol, health, changes, &list.listed)
             };
             list.watched.insert(watched.server.id, watched);
         }
@@ -641,7 +671,7 @@ impl PollTable {
             self.schedule.restart(now);
             for polled in self.watched.values_mut() {
                 polled.health = polled.health.not_after(now);
-                polled.changed_at = polled.changed_at.min(now);
+                polled.changes = polled.changes.not_after(now);
             }
         }
         now
@@ -1022,22 +1052,12 @@ impl ResultSink {
         for (at, kind) in changes.into_iter().flatten() {
             events.push(Event { server, at, kind });
         }
-        if let Some(status) = &status {
-            let protocol = polled.spoken.record(status.protocol);
-            let protocol = protocol.map(EventKind::Protocol);
-            let others = before.iter().flat_map(|before| differences(before, status));
-            for kind in protocol.into_iter().chain(others) {
-                if polled.may_report_change(at) {
-                    events.push(Event { server, at, kind });
-                }
-            }
-            polled.last_status = Some(status.clone());
-        }
+        let found = polled.find_changes(at, status.as_ref()).into_iter();
+        events.extend(found.map(|kind| Event { server, at, kind }));
         let state = ServerState {
             health: polled.health.kept(rules),
             last_status: polled.last_status.clone(),
-            recent_changes: polled.recent_changes,
-            changed_at: polled.changed_at,
+            changes: polled.changes,
         };
         counts.samples.fetch_add(1, Ordering::Relaxed);
         let now = self.shared.config.clock.now();
@@ -1108,6 +1128,24 @@ impl PolledServer {
         Answers::combine(&target, results, ask).map(Answers::into_best)
     }
 
+    /// Returns the changes since the last answer that may be reported, and keeps the status of this
+    /// one, if there is one.
+    fn find_changes(&mut self, at: Millis, status: Option<&Arc<LastStatus>>) -> Vec<EventKind> {
+        // A poll that was under way when the clock was set back has counted its changes in the
+        // future.
+        self.changes = self.changes.not_after(at);
+        let Some(status) = status else {
+            return Vec::new();
+        };
+        let protocol = self.spoken.record(status.protocol);
+        let mut found: Vec<_> = protocol.map(EventKind::Protocol).into_iter().collect();
+        if let Some(before) = self.last_status.replace(status.clone()) {
+            found.extend(differences(&before, status));
+        }
+        found.retain(|_| self.changes.take(at));
+        found
+    }
+
     /// Sets the address after a lookup. `found`: at least one address, at one or several ports.
     fn set_addresses(&mut self, found: &[SocketAddr], listed: &ListedPolicies) {
         let found = match listed.allowed(&self.server, found) {
@@ -1142,18 +1180,6 @@ impl PolledServer {
             plan.forget_ports();
         }
         self.address = address;
-    }
-
-    /// Returns whether another change may be reported now, and counts it.
-    fn may_report_change(&mut self, at: Millis) -> bool {
-        let refilled = (at - self.changed_at).max(0) as f32 / CHANGE_REFILL_MS;
-        let changes = (self.recent_changes - refilled).max(0.0);
-        if changes > CHANGE_BURST - 1.0 {
-            return false;
-        }
-        self.recent_changes = changes + 1.0;
-        self.changed_at = at;
-        true
     }
 }
 
@@ -1379,5 +1405,44 @@ mod tests {
         assert_eq!(record(status), Some((query.into(), status.into())));
         assert_eq!(record(status), None);
         assert_eq!(spoken.record(None), None);
+    }
+
+    /// The clock is set back by a day while a poll is under way whose result still has the old time.
+    #[test]
+    fn changes_are_reported_after_the_clock_was_set_back() {
+        const MINUTE: Millis = 60_000;
+        const DAY: Millis = 24 * 60 * MINUTE;
+        let server = Server {
+            id: ServerId(1),
+            name: "a".into(),
+            target: "ugp://192.0.2.7".into(),
+            group: String::new(),
+            labels: Default::default(),
+            interval: None,
+            origin: Origin::Configuration,
+        };
+        let target = server.target().unwrap();
+        let protocol = hailer::catalog::protocol("ugp").unwrap();
+        let listed = ListedPolicies::default();
+        let (health, changes) = (Health::default(), ChangeLimit::default());
+        let mut polled = PolledServer::new(
+            Arc::new(server),
+            &target,
+            protocol,
+            health,
+            changes,
+            &listed,
+        );
+        let mut report = |at: Millis| {
+            let status = LastStatus {
+                version: Some(at.to_string().into()),
+                ..LastStatus::default()
+            };
+            polled.find_changes(at, Some(&Arc::new(status))).len()
+        };
+        let burst: usize = (0..15).map(|minute| report(DAY + minute * MINUTE)).sum();
+        assert_eq!(burst, 6);
+        let later: usize = (0..120).map(|minute| report(minute * MINUTE)).sum();
+        assert!((7..=8).contains(&later), "one every 15 minutes: {later}");
     }
 }

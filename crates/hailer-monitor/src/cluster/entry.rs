@@ -5,7 +5,7 @@
 
 use crate::health::{Health, State};
 use crate::history::{Batch, PlayerSession};
-use crate::poll::ServerState;
+use crate::poll::{ChangeLimit, ServerState};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::{Origin, Server, ServerId};
 use crate::state::LastStatus;
@@ -277,7 +277,7 @@ impl StateRecord {
         Self {
             at,
             health: known.health,
-            changes: (known.recent_changes, known.changed_at),
+            changes: (known.changes.recent, known.changes.at),
             words,
         }
     }
@@ -300,12 +300,11 @@ impl StateRecord {
     }
 
     pub(super) fn known(self) -> ServerState {
-        let (recent_changes, changed_at) = self.changes;
+        let (recent, at) = self.changes;
         ServerState {
             health: self.health,
             last_status: self.words.map(|words| Arc::new(words.into_status())),
-            recent_changes,
-            changed_at,
+            changes: ChangeLimit { recent, at },
         }
     }
 }
@@ -439,8 +438,7 @@ mod tests {
         let known = ServerState {
             health,
             last_status: Some(Arc::new(status)),
-            recent_changes: 0.0,
-            changed_at: 9,
+            changes: ChangeLimit { recent: 0.0, at: 9 },
         };
         let memory = StateRecord::new(at, &known);
         assert_eq!(
@@ -448,7 +446,10 @@ mod tests {
             StateRecord::new(
                 at + 60_000,
                 &ServerState {
-                    changed_at: 10,
+                    changes: ChangeLimit {
+                        recent: 0.0,
+                        at: 10
+                    },
                     ..known.clone()
                 }
             )
