@@ -52,7 +52,10 @@ impl MemoryServer for Altered {
         let verdict = self.responder.answer(from, epoch, &request, &mut out);
         if let Verdict::Reply { is_verified } = verdict {
             sent.push(std::mem::take(&mut out));
-            while is_verified && self.responder.continuation(&request, sent.len(), &mut out) {
+            while self
+                .responder
+                .continuation(&request, is_verified, sent.len(), &mut out)
+            {
                 sent.push(std::mem::take(&mut out));
             }
         }
