@@ -393,8 +393,8 @@ fn title_and_text(
     if more > 0 {
         let _ = write!(text, "\nand {more} more");
     }
-    // `printable` removes line breaks.
-    (shorten(&printable(&title), title_limit), text)
+    // The values in it are printable, apart from the spaces of no width that `Form::escape` inserts.
+    (shorten(&title.replace('\n', " "), title_limit), text)
 }
 
 fn summary_title(notifications: &[Notification]) -> String {
