@@ -995,6 +995,46 @@ mod tests {
     }
 
     #[test]
+    fn two_leaders_name_the_same_incidents() {
+        let rules = || vec![rule("when = 'down'\nfor = '2m'")];
+        let mut leaders = [World::new(rules(), 3), World::new(rules(), 3)];
+        for leader in &mut leaders {
+            for id in 0..2 {
+                leader.sample(id, None);
+                leader.wait(15 * SECOND);
+            }
+        }
+        let [first, second] = &mut leaders;
+        // The second one takes over later, from the same states: it gathers both in one message.
+        first.wait(10 * MINUTE);
+        let taken_over: Vec<ServerRow> = second.rows.values().cloned().collect();
+        second.engine = AlertEngine::new(rules(), &[]);
+        second.engine.set_interval(Some(MINUTE));
+        second.now += 10 * MINUTE;
+        for row in &taken_over {
+            second.engine.sample(row, second.now);
+        }
+        second.wait(10 * MINUTE);
+        let told = |leader: &World| {
+            let messages: Vec<String> = leader
+                .sent
+                .iter()
+                .map(|(_, sent)| sent.id.clone())
+                .collect();
+            let items = leader.sent.iter().flat_map(|(_, sent)| &sent.items);
+            let incidents: BTreeMap<String, String> = items
+                .map(|item| (item.name.clone(), item.incident.clone()))
+                .collect();
+            (messages, incidents)
+        };
+        let ((messages, incidents), (others, same)) = (told(first), told(second));
+        assert_eq!(incidents.keys().collect::<Vec<_>>(), ["s0", "s1"]);
+        assert_eq!(incidents, same);
+        assert_ne!(incidents["s0"], incidents["s1"]);
+        assert_ne!(messages, others, "the messages combine other servers");
+    }
+
+    #[test]
     fn fires_after_for_repeats_and_resolves() {
         let mut world = World::new(vec![rule("when = 'down'\nfor = '5m'\nrepeat = '1h'")], 1);
         world.sample(0, None);
