@@ -19,6 +19,7 @@ use crate::server::{Server, ServerId};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Duration;
 use tokio::sync::broadcast;
 
 /// Rows visited under one lock.
@@ -195,6 +196,18 @@ impl StateTable {
             }
             from += ROWS_PER_LOCK;
         }
+    }
+
+    /// Returns the shortest polling interval of the servers; `None` without servers. `usual`: the interval
+    /// of servers without their own.
+    pub(crate) fn shortest_interval(&self, usual: Duration) -> Option<Duration> {
+        let mut shortest = None;
+        self.pick(|row| -> Option<()> {
+            let this = row.server.interval.unwrap_or(usual);
+            shortest = Some(shortest.map_or(this, |shortest: Duration| shortest.min(this)));
+            None
+        });
+        shortest
     }
 
     /// Returns the number of servers.

@@ -584,7 +584,7 @@ async fn events_of_all_servers_can_be_searched() {
         fleet::history(fleet::now()).await,
     );
     let all = site.get("/events").await.text;
-    assert_eq!(all.matches("<li class=").count(), 15, "{all}");
+    assert_eq!(all.matches("<li class=").count(), 16, "{all}");
     let some = site.get("/events?q=HARBOUR&kind=down").await.text;
     assert_eq!(some.matches("<li class=").count(), 1, "{some}");
     assert!(
@@ -612,7 +612,7 @@ async fn events_of_all_servers_can_be_searched() {
     );
     let before = fleet::now() - 200 * 60_000;
     let old = site.get(&format!("/events?before={before}")).await.text;
-    assert_eq!(old.matches("<li class=").count(), 9, "{old}");
+    assert_eq!(old.matches("<li class=").count(), 10, "{old}");
     assert!(
         site.get("/events?kind=steady")
             .await
@@ -621,6 +621,120 @@ async fn events_of_all_servers_can_be_searched() {
     );
     site.live.remove(ServerId(1));
     assert!(site.get("/events").await.text.contains("removed server"));
+}
+
+/// The history of the fleet has no samples from 789 to 700 minutes ago.
+#[tokio::test]
+async fn times_without_monitor_are_gaps_in_lists_charts_and_sparklines() {
+    let now = fleet::now();
+    let history = fleet::history(now).await;
+    let before = Event {
+        server: ServerId(1),
+        at: now - 1_000 * 60_000,
+        kind: EventKind::Up,
+    };
+    let events = vec![before];
+    let batch = Batch {
+        events,
+        ..Batch::default()
+    };
+    history.write(&batch).await.unwrap();
+    for from in [now - 900 * 60_000, 0, i64::MIN] {
+        let gaps = history.gaps(from, now, 60_000).await.unwrap();
+        let lengths: Vec<i64> = gaps.iter().map(|gap| gap.to - gap.from).collect();
+        assert_eq!(lengths, [91 * 60_000], "from {from}");
+    }
+    let longer = history.gaps(0, now, 2 * 3_600_000).await.unwrap();
+    assert_eq!(longer, [], "each server is polled every 2 hours");
+    let live = Arc::new(StateTable::default());
+    let one = fleet::fleet(now).row(ServerId(1)).unwrap();
+    live.set(one.server);
+    history.load_day(&live, now).await.unwrap();
+    let site = Site::with(live.clone(), history);
+    let gap = r#"<li class="gap"><time"#;
+    let text = "no samples until ";
+    for path in [
+        "/events",
+        "/events?kind=gap",
+        "/events?sort=time",
+        "/server/harbour",
+    ] {
+        let page = site.get(path).await.text;
+        assert_eq!(page.matches(gap).count(), 1, "{path}: {page}");
+        let item = between(&page, gap, "</li>");
+        assert!(
+            item.contains("<b>Not monitored</b>") && item.contains(text),
+            "{path}: {item}"
+        );
+        assert!(
+            item.contains("(1\u{202F}h 31\u{202F}min)"),
+            "{path}: {item}"
+        );
+        assert!(!item.contains("removed server"), "{path}: {item}");
+        let place = |what: &str| page.find(what).unwrap();
+        if path == "/events" || path == "/server/harbour" {
+            let outage = place(r#"<li class="down">"#);
+            let first = page.rfind(r#"<li class="up">"#).unwrap();
+            assert!(outage < place(gap) && place(gap) < first, "{path}");
+        } else if path == "/events?sort=time" {
+            assert!(place(r#"<li class="up">"#) < place(gap), "{path}");
+            assert!(place(gap) < place(r#"<li class="down">"#), "{path}");
+        }
+    }
+    for path in [
+        "/events?kind=up",
+        "/events?q=harbour",
+        "/server/harbour?find=map",
+    ] {
+        assert!(!site.get(path).await.text.contains(gap), "{path}");
+    }
+
+    // Charts of five minutes: no line, column or text for at least 17 of the 91 minutes' buckets.
+    let page = site.get("/server/harbour?range=24h").await.text;
+    let charts: Vec<&str> = page.split(r#"<svg class="chart "#).skip(1).collect();
+    assert_eq!(charts.len(), 3, "players, latency and uptime");
+    for chart in charts {
+        let hits = between(chart, r#"<g class="hits">"#, "</g>");
+        let buckets: Vec<u32> = hits
+            .split("<path d=\"M")
+            .skip(1)
+            .map(|hit| hit.split(' ').next().unwrap().parse().unwrap())
+            .collect();
+        let missing: Vec<u32> = buckets
+            .windows(2)
+            .map(|pair| pair[1] - pair[0] - 1)
+            .filter(|missing| *missing > 0)
+            .collect();
+        assert!(
+            matches!(missing[..], [17 | 18]),
+            "one gap of 17 or 18 buckets: {missing:?}"
+        );
+        let edge = buckets.windows(2).find(|pair| pair[1] - pair[0] > 1);
+        let after = edge.unwrap()[1];
+        let (class, begin) = match chart.starts_with("share") {
+            true => ("there", format!("M{after} ")),
+            false => ("mean", format!("M{after}.5 ")),
+        };
+        let line = between(chart, &format!(r#"<path class="{class}" d=""#), "\"");
+        assert!(
+            line.contains(&begin),
+            "a new line begins at {after}: {line}"
+        );
+    }
+    // The sparkline has half hours. At least two have no samples.
+    let list = site.get("/").await.text;
+    let spark = between(&list, r#"<svg class="spark""#, "</svg>");
+    let players = live.row(ServerId(1)).unwrap().day.players(now);
+    let uptimes = live.row(ServerId(1)).unwrap().day.uptimes(now);
+    let empty = uptimes.iter().filter(|uptime| uptime.is_none()).count();
+    assert!((2..=3).contains(&empty), "{uptimes:?}");
+    let line = between(spark, r#"<path class="mean" d=""#, "\"");
+    let segments = players
+        .split(Option::is_none)
+        .filter(|part| !part.is_empty())
+        .count();
+    assert_eq!(line.matches('M').count(), segments, "{line}");
+    assert!(segments >= 2, "{line}");
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@
 
 mod connection;
 mod export;
+mod gaps;
 mod insert;
 mod lines;
 mod open;
@@ -26,6 +27,8 @@ mod tidy;
 
 pub use crate::server::NewServer;
 pub use export::{ExportSelection, ImportCounts};
+pub use gaps::Gap;
+pub(crate) use gaps::page_start;
 pub(crate) use insert::player_key;
 pub use lines::{Format, RecordWriter, Records, read};
 #[cfg(feature = "cluster")]

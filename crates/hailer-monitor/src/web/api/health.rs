@@ -148,13 +148,7 @@ impl CountWindow {
             message,
         };
 
-        let mut shortest = None;
-        live.pick(|row| -> Option<()> {
-            let this = row.server.interval.unwrap_or(interval);
-            shortest = Some(shortest.map_or(this, |shortest: Duration| shortest.min(this)));
-            None
-        });
-        let samples = match shortest {
+        let samples = match live.shortest_interval(interval) {
             None => Check {
                 name: "samples",
                 ok: true,

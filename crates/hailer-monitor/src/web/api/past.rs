@@ -3,7 +3,7 @@
 use super::params::{NamedServer, Params};
 use super::types::{self, Events, Series, Session, Sessions};
 use super::{Api, ApiConfig, Problem, answer, describe};
-use crate::history::{Level, Point, Retention};
+use crate::history::{Level, Point, Retention, page_start};
 use crate::sample::Millis;
 use crate::sample::unix_millis;
 use crate::server::ServerId;
@@ -138,6 +138,14 @@ async fn all_events(
         .last()
         .filter(|_| events.len() >= limit as usize)
         .map(|event| event.at);
+    let now = unix_millis();
+    let usual = api.config().interval;
+    let interval = api.live().shortest_interval(usual).unwrap_or(usual);
+    let start = page_start(&events, next.is_none(), id, now);
+    let gaps = api
+        .history()
+        .gaps(start, before.min(now), interval.as_millis() as Millis)
+        .await?;
     let name = |id| api.live().row(id).map(|row| row.server.name.clone());
     let events = events.into_iter().map(|event| {
         let name = name(event.server);
@@ -147,6 +155,13 @@ async fn all_events(
         headers,
         &Events {
             events: events.collect(),
+            gaps: gaps
+                .iter()
+                .map(|gap| types::Gap {
+                    from_ms: gap.from,
+                    to_ms: gap.to,
+                })
+                .collect(),
             next,
         },
     ))

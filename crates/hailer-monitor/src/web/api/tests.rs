@@ -6,7 +6,7 @@ use crate::history::{Batch, NewServer, PlayerSession};
 use crate::monitor_health::HistoryHealth;
 use crate::poll::{PollConfig, PollResult, Poller};
 use crate::sample::unix_millis;
-use crate::sample::{Event, EventKind};
+use crate::sample::{Event, EventKind, Millis, Sample};
 use crate::server::{Origin, Server, ServerId};
 use crate::test_alert::TestAlertError;
 use crate::watchlist::{LocalWatchlist, WatchlistError};
@@ -53,6 +53,21 @@ impl TestAlert for Alerts {
                 ))),
             }
         })
+    }
+}
+
+/// A sample of a removed server.
+fn before_gap(at: Millis) -> Sample {
+    Sample {
+        observed_ms: 60_000,
+        server: ServerId(999),
+        at,
+        is_answered: true,
+        players: None,
+        max: None,
+        latency: None,
+        sent: 1,
+        resent: 0,
     }
 }
 
@@ -561,7 +576,9 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         .write(&Batch {
             sessions,
             events: vec![gone],
-            ..Batch::default()
+            samples: [3, 1]
+                .map(|hours| before_gap(now - hours * 3_600_000))
+                .into(),
         })
         .await
         .unwrap();
@@ -620,6 +637,9 @@ async fn reads(contract: &Contract, monitor: &Monitor, router: &Router) {
         "{series}"
     );
     let events = contract.get(router, "/api/v1/events").await.json();
+    let gap = json!({"from_ms": now - 3 * 3_600_000, "to_ms": now - 3_600_000});
+    let gaps = events["gaps"].as_array().unwrap();
+    assert!(gaps.contains(&gap), "{gaps:?}");
     let kinds: Vec<_> = events["events"]
         .as_array()
         .unwrap()

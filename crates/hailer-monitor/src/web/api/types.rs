@@ -151,6 +151,9 @@ pub struct Day {
 pub struct Events {
     /// Events of this page.
     pub events: Vec<Event>,
+    /// Gaps that began in the time of this page.
+    #[serde(default)]
+    pub gaps: Vec<Gap>,
     /// `before` of the next page; `None`: this is the last page.
     pub next: Option<Millis>,
 }
@@ -172,6 +175,15 @@ pub struct Event {
     pub from: Option<String>,
     /// For a change: the value after.
     pub to: Option<String>,
+}
+
+/// A time in which the monitor did not run. Servers may have changed in it without an event.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Gap {
+    /// Time of the last sample before it, in Unix milliseconds.
+    pub from_ms: Millis,
+    /// Time of the first sample after it, in Unix milliseconds.
+    pub to_ms: Millis,
 }
 
 /// Time series of one server, or of all.

@@ -1,16 +1,17 @@
 //! Events of all servers.
 
-use crate::history::HistoryError;
+use crate::history::{HistoryError, page_start};
 use crate::sample::{Event, Millis};
 use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, directed, natural};
 use crate::web::App;
 use crate::web::page::overview::SelectOption;
-use crate::web::page::past::EventView;
+use crate::web::page::past::{EventView, GAP, shortest_interval};
 use crate::web::page::{Frame, html};
 use askama::Template;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Number of events per page.
@@ -29,8 +30,8 @@ const SORTS: [(&str, &str); 4] = [
     ("kind", "by kind"),
 ];
 /// Keywords of event kinds.
-const KINDS: [&str; 9] = [
-    "up", "down", "flapping", "steady", "version", "map", "motd", "address", "protocol",
+const KINDS: [&str; 10] = [
+    "up", "down", "flapping", "steady", "version", "map", "motd", "address", "protocol", GAP,
 ];
 
 /// `/events?q=TEXT&kind=WORD&sort=WORD`. Start of the page: `before=MILLISECONDS`,
@@ -135,6 +136,9 @@ struct EventPage {
     events: Vec<(Option<String>, EventView)>,
     /// Start of the next page.
     next: Option<i64>,
+    /// Times of the first and the last event searched.
+    first: Option<Millis>,
+    last: Option<Millis>,
     is_cut: bool,
 }
 
@@ -207,6 +211,53 @@ impl EventQuery {
         if !matches!(self.sort, "" | "time") {
             return self.in_order(app, now).await;
         }
+        let mut found = self.by_time(app, now).await?;
+        let is_ascending = self.sort == "time";
+        let span = if is_ascending {
+            let first = found
+                .first
+                .unwrap_or(now)
+                .min(page_start(&[], true, None, now));
+            let from = self.place.map_or(first, |place| place + 1);
+            from..found.next.map_or(now, |next| next + 1)
+        } else {
+            let last = found
+                .last
+                .unwrap_or(now)
+                .min(page_start(&[], true, None, now));
+            found.next.unwrap_or(last)..self.place.unwrap_or(now)
+        };
+        for gap in self.gaps(app, span, now).await? {
+            let place = found.events.partition_point(|(_, event)| {
+                if is_ascending {
+                    event.at_ms <= gap.at_ms
+                } else {
+                    event.at_ms > gap.at_ms
+                }
+            });
+            found.events.insert(place, (None, gap));
+        }
+        Ok(found)
+    }
+
+    /// Returns the gaps that began in a time, unless the list has something else only.
+    async fn gaps(
+        &self,
+        app: &App,
+        span: Range<Millis>,
+        now: Millis,
+    ) -> Result<Vec<EventView>, HistoryError> {
+        if !self.search.is_empty() || !["", GAP].contains(&self.kind) {
+            return Ok(Vec::new());
+        }
+        let to = span.end.min(now);
+        let gaps = app.history.gaps(span.start, to, shortest_interval(app));
+        let views = gaps.await?.into_iter();
+        Ok(views.map(|gap| EventView::of_gap(gap, now)).collect())
+    }
+
+    /// Finds the events of a page that is sorted by time.
+    async fn by_time(&self, app: &App, now: Millis) -> Result<EventPage, HistoryError> {
         let words = SearchTerms::of(&self.search);
         let is_ascending = self.sort == "time";
         let mut place = self.place.unwrap_or(if is_ascending {
@@ -229,6 +280,8 @@ impl EventQuery {
                     return Ok(found);
                 }
                 place = event.at;
+                found.first = found.first.or(Some(place));
+                found.last = Some(place);
                 found.events.extend(self.fits(&words, app, event, now));
             }
             seen += events.len();
@@ -260,6 +313,10 @@ impl EventQuery {
                 fitting.sort_by_key(|(_, event)| KINDS.iter().position(|kind| *kind == event.word));
             }
         }
+        // Gaps have no server, and are the last kind.
+        let start = page_start(&events, events.len() < MAX_SEARCHED, None, now);
+        let gaps = self.gaps(app, start..now, now).await?;
+        fitting.extend(gaps.into_iter().map(|gap| (None, gap)));
         let page = usize::try_from(self.place.unwrap_or_default()).unwrap_or_default();
         let begin = page.saturating_mul(EVENTS_PER_PAGE).min(fitting.len());
         let mut shown = fitting.split_off(begin);
@@ -269,6 +326,7 @@ impl EventQuery {
             events: shown,
             next,
             is_cut: events.len() >= MAX_SEARCHED,
+            ..EventPage::default()
         })
     }
 
@@ -318,7 +376,8 @@ mod tests {
             EventKind::Address(difference.clone()),
             EventKind::Protocol(difference),
         ];
-        assert_eq!(kinds.map(|kind| kind.word()), KINDS);
+        let words = kinds.map(|kind| kind.word());
+        assert_eq!([words.as_slice(), &[GAP]].concat(), KINDS);
         assert_eq!(EventQuery::read("kind=none&before=x").address(), "/events");
         assert_eq!(
             EventQuery::read("before=7&kind=up&sort=kind&q=+a+").address(),

@@ -1,6 +1,6 @@
 //! History of one server: charts, events and sessions.
 
-use crate::history::{HistoryError, Level, PlayerSession, Point};
+use crate::history::{Gap, HistoryError, Level, PlayerSession, Point, page_start};
 use crate::sample::{Event, EventKind, Millis, ValueChange};
 use crate::server::ServerId;
 use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, natural};
@@ -28,6 +28,9 @@ const HISTORY_TIMEOUT: Duration = Duration::from_secs(4);
 /// Maximum length of an event's text, and of a player name, in characters.
 const MAX_TEXT_CHARS: usize = 120;
 const MAX_NAME_CHARS: usize = 40;
+
+/// Keyword of gaps in lists of events.
+pub(super) const GAP: &str = "gap";
 
 /// Time range of the charts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -239,6 +242,7 @@ pub(crate) struct ChartView {
 /// An event, as the page shows it.
 pub(crate) struct EventView {
     pub(crate) word: &'static str,
+    pub(crate) at_ms: Millis,
     pub(crate) at: Time,
     pub(crate) what: &'static str,
     pub(crate) text: ShortText,
@@ -271,7 +275,8 @@ impl HistoryView {
         let terms = SearchTerms::of(&wanted.find);
         let read = Self::read(app, server, range, wanted, &terms, now);
         // The log of the monitor has the error; pages are public.
-        let Ok(Ok((data, events, sessions))) = tokio::time::timeout(HISTORY_TIMEOUT, read).await
+        let Ok(Ok((data, events, gaps, sessions))) =
+            tokio::time::timeout(HISTORY_TIMEOUT, read).await
         else {
             let problem =
                 "The history cannot be read at the moment. The page shows the current state only.";
@@ -299,9 +304,7 @@ impl HistoryView {
             problem: None,
             begins: data.late_start().map(|at| show::time(at, now)),
             charts: data.charts(day_uptime, now),
-            events: events
-                .iter()
-                .map(|event| EventView::of(event, now))
+            events: with_gaps(&events, &gaps, now)
                 .filter(|event| terms.are_in_one_of(&[event.what, &event.text.text]))
                 .take(MAX_EVENTS as usize)
                 .collect(),
@@ -322,7 +325,7 @@ impl HistoryView {
         wanted: &HistoryQuery,
         terms: &SearchTerms,
         now: Millis,
-    ) -> Result<(ChartData, Vec<Event>, Vec<PlayerSession>), HistoryError> {
+    ) -> Result<(ChartData, Vec<Event>, Vec<Gap>, Vec<PlayerSession>), HistoryError> {
         let events = if terms.is_empty() {
             MAX_EVENTS
         } else {
@@ -335,12 +338,36 @@ impl HistoryView {
         } else {
             MAX_EVENTS_READ
         };
-        tokio::try_join!(
+        let events = async {
+            let events = app.history.events(Some(server), now + 1, events).await?;
+            let start = page_start(&events, true, Some(server), now);
+            let gaps = app.history.gaps(start, now, shortest_interval(app)).await?;
+            Ok((events, gaps))
+        };
+        let (data, (events, gaps), sessions) = tokio::try_join!(
             ChartData::read(app, server, range, wanted.range.is_none(), now),
-            app.history.events(Some(server), now + 1, events),
+            events,
             app.history.sessions(server, now + 1, sessions),
-        )
+        )?;
+        Ok((data, events, gaps, sessions))
     }
+}
+
+/// Returns events with the gaps between them, the newest first.
+fn with_gaps<'a>(
+    events: &'a [Event],
+    gaps: &'a [Gap],
+    now: Millis,
+) -> impl Iterator<Item = EventView> + 'a {
+    let mut gaps = gaps.iter().peekable();
+    let mut events = events.iter().peekable();
+    std::iter::from_fn(move || {
+        let at = events.peek().map(|event| event.at);
+        match gaps.next_if(|gap| at.is_none_or(|at| gap.from >= at)) {
+            Some(gap) => Some(EventView::of_gap(*gap, now)),
+            None => events.next().map(|event| EventView::of(event, now)),
+        }
+    })
 }
 
 /// Returns the sessions, and whether each continues: the newest one of a player who is online. Its
@@ -368,6 +395,15 @@ fn interval_of(app: &App) -> Millis {
     app.api.as_ref().map_or(MINUTE, |api| {
         Millis::try_from(api.interval().as_millis()).unwrap_or(MINUTE)
     })
+}
+
+/// Shortest polling interval of all servers, in milliseconds.
+pub(super) fn shortest_interval(app: &App) -> Millis {
+    let usual = interval_of(app);
+    let shortest = app
+        .live
+        .shortest_interval(Duration::from_millis(usual.unsigned_abs()));
+    shortest.map_or(usual, |shortest| shortest.as_millis() as Millis)
 }
 
 /// Data of the charts.
@@ -677,6 +713,21 @@ fn latency_text(millis: f64) -> String {
 }
 
 impl EventView {
+    pub(crate) fn of_gap(gap: Gap, now: Millis) -> Self {
+        let text = format!(
+            "no samples until {} ({})",
+            show::when(gap.to, gap.from),
+            show::length(gap.to - gap.from)
+        );
+        Self {
+            word: GAP,
+            at_ms: gap.from,
+            at: Time::of(gap.from, now),
+            what: "Not monitored",
+            text: show::cut(&text, MAX_TEXT_CHARS),
+        }
+    }
+
     pub(crate) fn of(event: &Event, now: Millis) -> Self {
         let difference = |what: &ValueChange| {
             let side = |side: &Option<String>| {
@@ -714,6 +765,7 @@ impl EventView {
         };
         Self {
             word: event.kind.word(),
+            at_ms: event.at,
             at: Time::of(event.at, now),
             what,
             text,
