@@ -26,6 +26,10 @@ pub trait Watchlist: Send + Sync + 'static {
         let _ = name;
         Box::pin(async { None })
     }
+    /// Takes the servers that other processes have added into the state table.
+    fn catch_up(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
     /// Replaces the description of a server.
     fn change(&self, server: Server) -> BoxFuture<'_, Result<(), WatchlistError>>;
     /// Removes a server. Returns `false` if there was none.

@@ -17,7 +17,7 @@ use crate::state::{LastStatus, StateTable, Update};
 use futures_util::future::join_all;
 use hailer::link::RedisConnection;
 use redis::{RedisResult, cmd};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -55,6 +55,7 @@ impl Mirror {
                 .or_default()
                 .1
                 .push(server.id);
+            shared.newest.fetch_max(server.id.0, Ordering::Relaxed);
             shared.live.set(server);
         }
         let states: HashMap<_, _> = shared
@@ -116,6 +117,7 @@ impl Mirror {
             if self.changed != changes(shared, link).await? {
                 self.refresh(shared, link).await?;
             }
+            self.check_added(shared).await;
             let is_all = self.read(shared, link).await?;
             shared.set_error("mirror", None);
             if is_all {
@@ -181,6 +183,44 @@ impl Mirror {
         }
         self.changed = changed;
         Ok(())
+    }
+
+    /// Removes servers that this node has added, but that another one has removed before they were in
+    /// Redis.
+    async fn check_added(&self, shared: &Shared) {
+        let is_known = |id: &ServerId| {
+            let chunk = self.known.get(&Chunk::of(*id));
+            chunk.is_some_and(|(_, ids)| ids.contains(id))
+        };
+        let added: Vec<ServerId> = {
+            let mut added = shared.added();
+            added.retain(|id| !is_known(id));
+            added.iter().copied().collect()
+        };
+        let (Some(first), Some(last)) = (added.first(), added.last()) else {
+            return;
+        };
+        let Ok(left) = shared
+            .history
+            .servers_of(*first, ServerId(last.0 + 1))
+            .await
+        else {
+            return;
+        };
+        let left: HashSet<ServerId> = left.into_iter().map(|server| server.id).collect();
+        let gone: Vec<ServerId> = added.into_iter().filter(|id| !left.contains(id)).collect();
+        for id in &gone {
+            shared.live.remove(*id);
+            shared.added().remove(id);
+        }
+        if !gone.is_empty() {
+            let update = Update {
+                servers: gone,
+                has_list_changed: true,
+                ..Update::default()
+            };
+            shared.live.change(update, |_| {});
+        }
     }
 
     /// Returns whether all entries have been read.

@@ -180,6 +180,10 @@ struct Shared {
     kept: AtomicU64,
     /// When the last sample of another node arrived, in Unix milliseconds.
     last: AtomicI64,
+    /// The newest server that was read from PostgreSQL.
+    newest: AtomicI64,
+    /// Rows of servers that the mirror has not seen in Redis yet.
+    added: Mutex<BTreeSet<ServerId>>,
 }
 
 impl Shared {
@@ -233,6 +237,26 @@ impl Shared {
         }
         self.poll.leave(servers);
         let _ = self.to_push.send(push::PushCommand::Forget(chunks)).await;
+    }
+
+    /// Sets the row of a server that was added. If the server is removed before the mirror has seen it
+    /// in Redis, the mirror removes the row.
+    fn add_row(&self, server: Server) {
+        let id = server.id;
+        self.live.set(server);
+        if self.config.roles.can_serve {
+            self.added().insert(id);
+        }
+        let update = Update {
+            servers: vec![id],
+            has_list_changed: true,
+            ..Update::default()
+        };
+        self.live.change(update, |_| {});
+    }
+
+    fn added(&self) -> MutexGuard<'_, BTreeSet<ServerId>> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn touch(&self, server: ServerId) {
@@ -324,6 +348,8 @@ impl Member {
             dropped: AtomicU64::new(0),
             kept: AtomicU64::new(0),
             last: AtomicI64::new(0),
+            newest: AtomicI64::new(0),
+            added: Mutex::default(),
         });
         shared.compare_with_postgres().await;
         let mirror = if roles.can_serve {
@@ -366,32 +392,39 @@ impl Member {
 impl Shared {
     fn health(&self) -> NodeHealth {
         let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
-        // Several tasks report the same error when Redis is away.
-        let all: BTreeSet<&str> = errors.values().map(String::as_str).collect();
-        let (redis, others): (Vec<_>, Vec<_>) = all
-            .into_iter()
-            .partition(|error| error.starts_with(REDIS_ERROR));
-        let redis_error = redis.first().map(|error| (*error).to_owned());
-        let is_database_failing = !others.is_empty();
-        let all = others
-            .into_iter()
-            .chain(redis)
-            .collect::<Vec<_>>()
-            .join("; ");
         let last = self.last.load(Ordering::Relaxed);
         NodeHealth {
             history: HistoryHealth {
-                is_failing: !all.is_empty(),
-                since: None,
-                message: Some(all).filter(|all| !all.is_empty()),
-                redis: redis_error,
-                is_database_failing,
                 kept: self.kept.load(Ordering::Relaxed),
                 dropped: self.dropped.load(Ordering::Relaxed),
+                ..history_health(&errors)
             },
             clock: Some(self.clock_health()),
             last_remote_sample: (last > 0).then_some(last),
         }
+    }
+}
+
+/// Returns which of Redis and PostgreSQL fail, by the errors of the tasks.
+fn history_health(errors: &BTreeMap<&'static str, String>) -> HistoryHealth {
+    // Several tasks report the same error when Redis is away.
+    let all: BTreeSet<&str> = errors.values().map(String::as_str).collect();
+    let (redis, others): (Vec<_>, Vec<_>) = all
+        .into_iter()
+        .partition(|error| error.starts_with(REDIS_ERROR));
+    let redis_error = redis.first().map(|error| (*error).to_owned());
+    let is_database_failing = !others.is_empty();
+    let all = others
+        .into_iter()
+        .chain(redis)
+        .collect::<Vec<_>>()
+        .join("; ");
+    HistoryHealth {
+        is_failing: !all.is_empty(),
+        message: Some(all).filter(|all| !all.is_empty()),
+        redis: redis_error,
+        is_database_failing,
+        ..HistoryHealth::default()
     }
 }
 
@@ -440,8 +473,7 @@ impl Drop for Member {
 }
 
 /// The watchlist of the cluster. A change goes to PostgreSQL first, then to the state table of this
-/// node. Other nodes find a new server by its name in PostgreSQL at once; their lists follow within a
-/// second.
+/// node. Other nodes find a new server in PostgreSQL immediately, and show other changes within a second.
 struct ClusterWatchlist(Arc<Shared>);
 
 impl ClusterWatchlist {
@@ -466,8 +498,8 @@ impl Watchlist for ClusterWatchlist {
         Box::pin(async move {
             for server in store_all(&self.0.history, &new).await? {
                 let id = server.id;
-                self.0.live.set(server);
-                self.show(id);
+                self.0.add_row(server);
+                self.0.touch(id);
             }
             Ok(())
         })
@@ -484,8 +516,8 @@ impl Watchlist for ClusterWatchlist {
                 )));
             }
             let server = self.0.history.add(&new).await?;
-            self.0.live.set(server.clone());
-            self.show(server.id);
+            self.0.add_row(server.clone());
+            self.0.touch(server.id);
             Ok(server)
         })
     }
@@ -493,6 +525,24 @@ impl Watchlist for ClusterWatchlist {
     fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Server>> {
         // On an error, the node knows nothing of the server, as before.
         Box::pin(async move { self.0.history.server_named(name).await.ok().flatten() })
+    }
+
+    fn catch_up(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            let after = self.0.newest.load(Ordering::Relaxed);
+            let added = self
+                .0
+                .history
+                .servers_of(ServerId(after + 1), ServerId(Millis::MAX));
+            // On an error, the list is as the mirror has it.
+            for server in added.await.unwrap_or_default() {
+                let id = server.id;
+                if self.0.live.row(id).is_none() {
+                    self.0.add_row(server);
+                }
+                self.0.newest.fetch_max(id.0, Ordering::Relaxed);
+            }
+        })
     }
 
     fn change(&self, server: Server) -> BoxFuture<'_, Result<(), WatchlistError>> {
@@ -523,3 +573,36 @@ impl Watchlist for ClusterWatchlist {
 
 /// Servers by their chunks.
 type ByChunk<T> = HashMap<Chunk, T>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outages_of_redis_and_of_the_history_are_separate() {
+        let redis = RedisConfig::new("redis://127.0.0.1:1").unwrap();
+        let error = redis::RedisError::from((redis::ErrorKind::Io, "connection refused"));
+        let refused = redis.describe(&error);
+        let database = HistoryError::Sql(sqlx::Error::PoolTimedOut).to_string();
+        assert_eq!(history_health(&BTreeMap::new()), HistoryHealth::default());
+        // Several tasks report the same outage.
+        let away = history_health(&BTreeMap::from([
+            ("fill", refused.clone()),
+            ("mirror", refused.clone()),
+        ]));
+        assert_eq!(
+            (away.redis.as_ref(), &away.message),
+            (Some(&refused), &away.redis)
+        );
+        assert!(away.is_failing && !away.is_database_failing);
+        let both = history_health(&BTreeMap::from([
+            ("fill", database.clone()),
+            ("mirror", refused.clone()),
+        ]));
+        assert_eq!(both.redis.as_ref(), Some(&refused));
+        assert!(both.is_database_failing);
+        assert_eq!(both.message, Some(format!("{database}; {refused}")));
+        let one = history_health(&BTreeMap::from([("fill", database)]));
+        assert!(one.redis.is_none() && one.is_database_failing);
+    }
+}

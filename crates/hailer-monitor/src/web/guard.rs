@@ -48,7 +48,7 @@ pub(super) async fn guard(State(app): State<App>, request: Request, next: Next) 
 /// another server may get the name.
 async fn moved(app: &App, uri: &Uri) -> Option<Response> {
     let (folder, name, rest) = named_path(uri.path())?;
-    if app.live.named(name).is_some() {
+    if app.named(name).await.is_some() {
         return None;
     }
     let new = app.history.current_name(name).await.ok()??;

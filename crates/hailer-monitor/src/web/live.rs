@@ -72,7 +72,7 @@ pub(super) async fn server(
     request: Parts,
 ) -> Response {
     let updates = app.live.listen();
-    match app.live.named(&name) {
+    match app.named(&name).await {
         Some(row) => {
             let ids = HashSet::from([row.server.id]);
             let is_new = since(&request)

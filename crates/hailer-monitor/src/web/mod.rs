@@ -29,7 +29,7 @@ mod show;
 pub use serve::{LIMITS, serve};
 
 use crate::history::History;
-use crate::state::StateTable;
+use crate::state::{ServerRow, StateTable};
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, header};
@@ -102,6 +102,14 @@ impl App {
     /// Ends event streams, so that the HTTP server can stop.
     pub fn close(&self) {
         self.closing.send_replace(true);
+    }
+
+    /// Returns the row of a server, also of one that another node of the cluster has just added.
+    async fn named(&self, name: &str) -> Option<ServerRow> {
+        match &self.api {
+            Some(api) => api.named(name).await,
+            None => self.live.named(name),
+        }
     }
 
     fn now(&self) -> crate::sample::Millis {

@@ -3,6 +3,7 @@
 
 #![allow(missing_docs, unreachable_pub, dead_code)]
 
+mod changes;
 mod clock;
 mod frozen;
 mod monitor;

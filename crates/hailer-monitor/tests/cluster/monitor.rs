@@ -77,6 +77,14 @@ impl Process {
         );
     }
 
+    /// Returns the body of a page.
+    pub fn page(&self, path: &str) -> String {
+        let mut answer = ureq::get(format!("http://127.0.0.1:{}{path}", self.port))
+            .call()
+            .unwrap();
+        answer.body_mut().read_to_string().unwrap()
+    }
+
     /// Returns the body of an API response. The body of an error includes its HTTP status.
     pub fn api(&self, method: &str, path: &str, body: Option<&str>) -> String {
         let config = ureq::Agent::config_builder()

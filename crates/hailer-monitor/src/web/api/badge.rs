@@ -75,7 +75,7 @@ pub(super) async fn show(
         .unwrap_or(3);
     params.end()?;
 
-    let row = api.live().named(name);
+    let row = api.named(name).await;
     let (message, color) = match &row {
         Some(row) => message(row),
         None => ("not found".into(), "#6a737d"),

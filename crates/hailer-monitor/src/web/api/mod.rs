@@ -40,7 +40,7 @@ pub use limit::Rate;
 use crate::cached::Cached;
 use crate::history::{History, Retention};
 use crate::monitor_health::MonitorHealth;
-use crate::state::StateTable;
+use crate::state::{ServerRow, StateTable};
 use crate::test_alert::TestAlert;
 use crate::watchlist::Watchlist;
 use crate::web::listeners::ListenerLimit;
@@ -178,6 +178,23 @@ impl Api {
 
     fn live(&self) -> &Arc<StateTable> {
         &self.0.parts.live
+    }
+
+    /// Returns the row of a server, also of one that another node of the cluster has just added.
+    pub(in crate::web) async fn named(&self, name: &str) -> Option<ServerRow> {
+        if let Some(row) = self.live().named(name) {
+            return Some(row);
+        }
+        let watchlist = self.0.parts.watchlist.as_ref()?;
+        let added = watchlist.find(name).await?;
+        Some(ServerRow::new(Arc::new(added)))
+    }
+
+    /// Lists the servers that other nodes of the cluster have just added.
+    pub(in crate::web) async fn catch_up(&self) {
+        if let Some(watchlist) = &self.0.parts.watchlist {
+            watchlist.catch_up().await;
+        }
     }
 
     fn history(&self) -> &History {

@@ -9,7 +9,6 @@ use axum::http::{StatusCode, Uri};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
-use std::sync::Arc;
 
 /// Maximum number of parameters.
 const MAX_PARAMS: usize = 32;
@@ -35,15 +34,7 @@ impl FromRequestParts<Api> for NamedServer {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let Name(name) = Name::from_request_parts(parts, api).await?;
-        if let Some(row) = api.live().named(&name) {
-            return Ok(Self(row));
-        }
-        // Another node of the cluster may have just added it.
-        let added = match &api.0.parts.watchlist {
-            Some(watchlist) => watchlist.find(&name).await,
-            None => None,
-        };
-        let row = added.map(|server| ServerRow::new(Arc::new(server)));
+        let row = api.named(&name).await;
         row.map(Self).ok_or_else(|| Problem::no_server(&name))
     }
 }

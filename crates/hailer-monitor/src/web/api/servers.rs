@@ -34,6 +34,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let now = unix_millis();
     let wanted = ListQuery::read(&uri)?;
+    api.catch_up().await;
     // One scan at a time, on its own thread, so that frequent list requests delay only each other.
     let _turn = api.0.lists.acquire().await;
     let scanned = api.clone();
@@ -117,7 +118,7 @@ pub(super) async fn put(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
     let new = read(&object(&headers, body)?, Some(&name))?;
-    let Some(row) = api.live().named(&name) else {
+    let Some(row) = api.named(&name).await else {
         if new.name != name {
             let wrong = FieldError::new("name", format!("there is no server {name} to rename"));
             return Err(Problem::invalid(

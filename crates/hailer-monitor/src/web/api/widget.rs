@@ -77,7 +77,7 @@ pub(super) async fn show(
         )
         .unwrap_or("auto");
     params.end()?;
-    let row = api.live().named(&name);
+    let row = api.named(&name).await;
     let label = label.or_else(|| row.as_ref().map(|row| row.server.name.clone()));
     let html = draw(
         row.as_ref(),

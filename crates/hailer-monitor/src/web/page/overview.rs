@@ -27,6 +27,9 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Response {
     let filter = Filter::read(query.as_deref().unwrap_or_default());
+    if let Some(api) = &app.api {
+        api.catch_up().await;
+    }
     // Scanning 100,000 rows takes some milliseconds. Do it on a blocking thread, and few at a time.
     let Ok(_turn) = app.turns.clone().acquire_owned().await else {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();

@@ -30,7 +30,7 @@ pub(crate) async fn show(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Response {
-    let Some(row) = app.live.named(&name) else {
+    let Some(row) = app.named(&name).await else {
         return page::error(
             &app,
             &headers,
