@@ -37,7 +37,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::{self, unix::SignalKind};
 use tokio::time::MissedTickBehavior;
-use tracing::{info, warn};
+use tracing::{Level, info, warn};
 
 /// Maximum number of servers with their own gauges. More series would overload Prometheus.
 const MAX_SERVER_METRICS: usize = 10_000;
@@ -428,19 +428,34 @@ struct HealthLog {
 
 impl HealthLog {
     fn log(&mut self, health: &MonitorHealth) {
+        for (level, text) in self.lines(health) {
+            match level {
+                Level::INFO => info!("{text}"),
+                _ => warn!("{text}"),
+            }
+        }
+    }
+
+    /// Returns what has changed since the last call: a line when a failure begins, and one when it is
+    /// over.
+    fn lines(&mut self, health: &MonitorHealth) -> Vec<(Level, String)> {
+        let mut lines = Vec::new();
+        let mut warn = |text: String| lines.push((Level::WARN, text));
+        let mut over = Vec::new();
+        let mut info = |text: &str| over.push((Level::INFO, text.to_owned()));
         let history = &health.history;
         if history.redis.is_some() != self.is_redis_failing {
             self.is_redis_failing = history.redis.is_some();
             match &history.redis {
-                Some(message) => warn!("{}", line(&without_numbers(message), 300)),
-                None => info!("Redis is back"),
+                Some(message) => warn(line(&without_numbers(message), 300)),
+                None => info("Redis is back"),
             }
         }
         if history.is_database_failing != self.is_failing {
             self.is_failing = history.is_database_failing;
             if self.is_failing {
                 let message = history.message.as_deref().unwrap_or("the history fails");
-                warn!(
+                warn(format!(
                     "{}; new records stay in {}",
                     line(&without_numbers(message), 300),
                     if health.clock.is_some() {
@@ -448,9 +463,9 @@ impl HealthLog {
                     } else {
                         "memory"
                     }
-                );
+                ));
             } else {
-                info!("the history is writable again; the waiting records were written");
+                info("the history is writable again; the waiting records were written");
             }
         }
         let clock = health.clock.clone().unwrap_or_default();
@@ -458,20 +473,24 @@ impl HealthLog {
             self.has_wrong_clock = clock.problem.is_some();
             match clock.problem {
                 Some(problem) if clock.stops_polling => {
-                    warn!("{problem}; this node does not poll until its clock is right");
+                    warn(format!(
+                        "{problem}; this node does not poll until its clock is right"
+                    ));
                 }
-                Some(problem) => warn!("{problem}; samples have wrong times"),
-                None => info!("the clock of this node is right again"),
+                Some(problem) => warn(format!("{problem}; samples have wrong times")),
+                None => info("the clock of this node is right again"),
             }
         }
         // Log each doubling, since the failure may last for days.
         if history.dropped > 2 * self.dropped {
             self.dropped = history.dropped;
-            warn!(
+            warn(format!(
                 "the memory for unwritten records is full: {} records are lost",
                 history.dropped
-            );
+            ));
         }
+        lines.extend(over);
+        lines
     }
 }
 
@@ -560,4 +579,48 @@ async fn apply(
     masters.update(list, &taken);
     monitor.set_policies(masters.policies());
     Ok(monitor.follow(masters.with(configured)).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hailer_monitor::monitor_health::{ClockHealth, HistoryHealth};
+
+    #[test]
+    fn each_outage_has_a_line_when_it_begins_and_one_when_it_is_over() {
+        let mut log = HealthLog::default();
+        let mut polled = |redis: Option<&str>, database: Option<&str>| {
+            let message: Vec<&str> = database.into_iter().chain(redis).collect();
+            let health = MonitorHealth {
+                history: HistoryHealth {
+                    is_failing: !message.is_empty(),
+                    message: Some(message.join("; ")).filter(|text| !text.is_empty()),
+                    redis: redis.map(str::to_owned),
+                    is_database_failing: database.is_some(),
+                    ..HistoryHealth::default()
+                },
+                clock: Some(ClockHealth::default()),
+                ..MonitorHealth::default()
+            };
+            log.lines(&health)
+        };
+        let redis = Some("Redis at 127.0.0.1:6379: connection refused");
+        let database = Some("the history fails: connection refused");
+        assert_eq!(polled(None, None), []);
+        let line = |level, text: &str| (level, text.to_owned());
+        assert_eq!(polled(redis, None), [line(Level::WARN, redis.unwrap())]);
+        for other in [redis, Some("Redis at 127.0.0.1:6379: broken pipe")] {
+            assert_eq!(polled(other, None), [], "the outage lasts");
+        }
+        let [(Level::WARN, both)] = &polled(redis, database)[..] else {
+            panic!("the history has a separate line");
+        };
+        assert!(both.starts_with(database.unwrap()), "{both}");
+        assert!(both.ends_with("; new records stay in Redis"), "{both}");
+        assert_eq!(polled(redis, database), []);
+        assert_eq!(polled(None, database), [line(Level::INFO, "Redis is back")]);
+        let over = "the history is writable again; the waiting records were written";
+        assert_eq!(polled(None, None), [line(Level::INFO, over)]);
+        assert_eq!(polled(None, None), []);
+    }
 }
