@@ -14,6 +14,7 @@ pub mod npm;
 pub mod openmetrics;
 pub mod postgres;
 pub mod proxy;
+pub mod pypi;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "servers")]

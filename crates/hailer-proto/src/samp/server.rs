@@ -232,7 +232,7 @@ fn info(status: &Status, game: Game, limits: [usize; 3]) -> Vec<u8> {
     out
 }
 
-/// Returns the rules that fit, with version and map.
+/// Returns version and map, and the rules that fit.
 fn rules(status: &Status, room: usize) -> Vec<u8> {
     let own = status.rules.iter().map(|rule| (&*rule.key, &*rule.value));
     let members = [
@@ -244,7 +244,7 @@ fn rules(status: &Status, room: usize) -> Vec<u8> {
     let members = members.filter_map(|(key, value)| Some((key, value?)));
     let mut count: u16 = 0;
     let mut out = Vec::from([0; 2]);
-    for (key, value) in own.chain(members) {
+    for (key, value) in members.chain(own) {
         let pair = [short(key, MAX_RULE), short(value, MAX_RULE)].concat();
         if out.len() + pair.len() > room || usize::from(count) == MAX_RULES {
             break;
@@ -351,7 +351,7 @@ mod tests {
                 b"i",
                 &b"\0\x02\0\x32\0\x04\0\0\0Test\x08\0\0\0Freeroam\x07\0\0\0English"[..],
             ),
-            (b"r", b"\x02\0\x07lagcomp\x02On\x07mapname\x0BSan Andreas"),
+            (b"r", b"\x02\0\x07mapname\x0BSan Andreas\x07lagcomp\x02On"),
             (b"c", b"\x02\0\x02Al\x0F\0\0\0\x02Bo\xFD\xFF\xFF\xFF"),
             (
                 b"d",
@@ -417,7 +417,7 @@ mod tests {
         status.players.set_list(vec![long; 101]);
         assert_eq!(try_one(&status, b"c", 60_000), None);
         status.rules = (0..1_000).map(|_| status.rules[0].clone()).collect();
-        assert_eq!(try_one(&status, b"r", 1_400), Some(126));
+        assert_eq!(try_one(&status, b"r", 1_400), Some(125));
         assert_eq!(try_one(&status, b"r", 60_000), Some(512));
     }
 

@@ -246,7 +246,8 @@ fn rules(status: &Status, clients: i64, listed: usize, max_reply: usize) -> Vec<
         count += 1;
     }
     let room = max_reply - HEADER - pair(RULE_COUNT, "1000").len();
-    for (key, value) in own.chain(members) {
+    // First, since what does not fit is left out from the end.
+    for (key, value) in members.chain(own) {
         let pair = pair(key, value);
         if body.len() + pair.len() > room || count == MAX_ENTRIES {
             break;
@@ -353,7 +354,7 @@ mod tests {
         let verdict = Verdict::Reply { is_verified: false };
         let info = b"\x80\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x09\x1B\xF8@@Test\0\x0ADM-Rankin\0\x0CxDeathMatch\0\x01\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\0\x022\0\0\0";
         assert_eq!(answer(&status(), Kind::Info), (verdict, info.to_vec()));
-        let rules = b"\x80\0\0\0\x01\x0BRule count\0\x023\0\x08Mutator\0\x0AMutUTComp\0\x0DGamePassword\0\x06False\0";
+        let rules = b"\x80\0\0\0\x01\x0BRule count\0\x023\0\x0DGamePassword\0\x06False\0\x08Mutator\0\x0AMutUTComp\0";
         assert_eq!(answer(&status(), Kind::Rules), (verdict, rules.to_vec()));
         let players = b"\x80\0\0\0\x02\x11\0\0\0\x03Al\0\x34\0\0\0\x09\0\0\0\0\0\0\x20";
         assert_eq!(
