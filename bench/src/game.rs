@@ -66,7 +66,7 @@ impl Game {
             Self::A2sInfo => "A2S info",
             Self::A2sPlayers => "A2S info and 16 players",
             Self::Qr2 => "GameSpy 2 keys and tables",
-            Self::Quake3 => "Quake 3 status",
+            Self::Quake3 => "Quake 3 status and info",
             Self::Samp => "SA-MP info and rules",
             Self::Slp => "Minecraft status",
         }
@@ -108,7 +108,7 @@ impl Game {
     /// Returns the number of requests for a query.
     fn steps(self) -> usize {
         match self {
-            Self::Quake3 | Self::Slp => 1,
+            Self::Slp => 1,
             Self::A2sPlayers => 3,
             _ => 2,
         }
@@ -206,7 +206,12 @@ impl Game {
                 Some(10)
             }
             (Self::Qr2, 1) if reply.len() > 5 && reply[0] == 0 => Some(0),
-            (Self::Quake3, 0) if reply.starts_with(b"\xFF\xFF\xFF\xFFstatusResponse\n") => Some(0),
+            (Self::Quake3, 0) if reply.starts_with(b"\xFF\xFF\xFF\xFFstatusResponse\n") => {
+                let request = b"\xFF\xFF\xFF\xFFgetinfo 0badcafe";
+                next[..request.len()].copy_from_slice(request);
+                Some(request.len())
+            }
+            (Self::Quake3, 1) if reply.starts_with(b"\xFF\xFF\xFF\xFFinfoResponse\n") => Some(0),
             (Self::Samp, 0) if reply.len() > 11 && reply[10] == b'i' => {
                 next[..10].copy_from_slice(&reply[..10]);
                 next[10] = b'r';
@@ -226,12 +231,12 @@ pub(crate) struct Canned {
     game: Game,
     replies: Vec<Vec<Vec<u8>>>,
     /// Quake 3: where the challenge is in each reply.
-    challenges: Vec<usize>,
+    challenges: Vec<[usize; 2]>,
     silent: u64,
     key: SipHasher13,
 }
 
-/// Key before the challenge in a Quake 3 status.
+/// Key before the challenge in a Quake 3 status and info.
 const QUAKE3_CHALLENGE: &[u8] = b"\\challenge\\";
 
 /// Content of a request: the step, and the bytes that the reply repeats.
@@ -270,10 +275,13 @@ impl Canned {
     fn with_replies(game: Game, replies: Vec<Vec<Vec<u8>>>, silent: f64) -> anyhow::Result<Self> {
         let mut challenges = Vec::new();
         if game == Game::Quake3 {
-            for reply in &replies {
-                let mut windows = reply[0].windows(QUAKE3_CHALLENGE.len());
+            let place = |reply: &[u8]| {
+                let mut windows = reply.windows(QUAKE3_CHALLENGE.len());
                 let at = windows.position(|key| key == QUAKE3_CHALLENGE);
-                challenges.push(at.context("a challenge")? + QUAKE3_CHALLENGE.len());
+                anyhow::Ok(at.context("a challenge")? + QUAKE3_CHALLENGE.len())
+            };
+            for replies in &replies {
+                challenges.push([place(&replies[0])?, place(&replies[1])?]);
             }
         }
         Ok(Self {
@@ -374,6 +382,7 @@ impl Canned {
                 (2, [0; 8])
             }
             (Game::Qr2, 10) => (u8::from(request[7] == 0), echo(3, 4)),
+            (Game::Quake3, 20) => (1, echo(12, 8)),
             (Game::Quake3, 22..) => (0, echo(14, 8)),
             (Game::Samp, 11) => (u8::from(request[10] == b'r'), echo(4, 6)),
             _ => return None,
@@ -407,8 +416,8 @@ impl Canned {
                 out[5..9].copy_from_slice(&token.to_le_bytes());
             }
             (Game::Qr2, _) => out[1..5].copy_from_slice(&request_parts.echo[..4]),
-            (Game::Quake3, _) => {
-                let at = self.challenges[variant];
+            (Game::Quake3, step) => {
+                let at = self.challenges[variant][usize::from(step)];
                 out[at..at + 8].copy_from_slice(&request_parts.echo);
             }
             (Game::Samp, _) => out[4..10].copy_from_slice(&request_parts.echo[..6]),

@@ -94,7 +94,7 @@ static HINTS: &[(&str, &[&str], &str)] = &[
         "write --timeout TIME",
     ),
     ("ping", &["-n", "--number"], "write --count N"),
-    ("ping", &["-w", "-W", "--wait"], "write --timeout TIME"),
+    ("ping", &["-w", "-W"], "write --timeout TIME"),
     (
         "sweep",
         &["--file", "-f", "--list", "-t", "--input", "-i"],

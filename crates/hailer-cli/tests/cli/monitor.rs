@@ -487,7 +487,8 @@ fn columns_have_types(file: &Path, rows: usize) {
             ("players_max", Type::INT64),
             ("latency_ms", Type::DOUBLE),
             ("datagrams_sent", Type::INT64),
-            ("datagrams_resent", Type::INT64)
+            ("datagrams_resent", Type::INT64),
+            ("observed_ms", Type::INT64),
         ]
     );
     let at = columns.column(1);

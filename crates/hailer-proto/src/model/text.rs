@@ -658,8 +658,9 @@ pub fn without_controls(text: &str) -> String {
 /// reorder the line, and those without a width, with which two different names look the same.
 pub fn is_control(c: char) -> bool {
     let reorders = matches!(c, '\u{61C}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}');
-    // Spaces, joiners and operators without a width, annotations, and tags.
-    let is_invisible = matches!(c, '\u{180E}' | '\u{200B}'..='\u{200D}' | '\u{2060}'..='\u{2064}' | '\u{206A}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}');
+    // Spaces and operators without a width, annotations, and tags. Joiners (U+200C and U+200D) stay:
+    // emoji and several scripts need them.
+    let is_invisible = matches!(c, '\u{180E}' | '\u{200B}' | '\u{2060}'..='\u{2064}' | '\u{206A}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}' | '\u{E0000}'..='\u{E007F}');
     // Two line breaks of Unicode.
     c.is_control() || reorders || is_invisible || matches!(c, '\u{2028}' | '\u{2029}')
 }

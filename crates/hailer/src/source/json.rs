@@ -19,7 +19,7 @@
 
 use hailer_proto::minecraft_query;
 use hailer_proto::model::{Address, Extra, Icon, Roster, Rule, Value, printable, uuid_from_text};
-use hailer_proto::wire::Deviation;
+use hailer_proto::wire::{Deviation, UNREADABLE_MESSAGE};
 use hailer_proto::{Info, Player, Status, Text, registry};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -510,7 +510,8 @@ impl<'de> Deserialize<'de> for Named {
         let name = String::deserialize(deserializer)?;
         let mut all = registry::PROTOCOLS
             .iter()
-            .flat_map(|protocol| protocol.info().deviations);
+            .flat_map(|protocol| protocol.info().deviations)
+            .chain([&&UNREADABLE_MESSAGE]);
         let known = all.find(|deviation| deviation.name == name);
         known
             .map(|known| Self(known))
