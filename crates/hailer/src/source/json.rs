@@ -510,11 +510,11 @@ impl<'de> Deserialize<'de> for Named {
         let name = String::deserialize(deserializer)?;
         let mut all = registry::PROTOCOLS
             .iter()
-            .flat_map(|protocol| protocol.info().deviations)
-            .chain([&&UNREADABLE_MESSAGE]);
+            .flat_map(|protocol| protocol.info().deviations.iter().copied())
+            .chain([&UNREADABLE_MESSAGE]);
         let known = all.find(|deviation| deviation.name == name);
         known
-            .map(|known| Self(known))
+            .map(Self)
             .ok_or_else(|| de::Error::custom(format_args!("unknown deviation {name:?}")))
     }
 }
