@@ -200,7 +200,7 @@ fn summarize(
             && matches!(whole.players.roster, Roster::Whole | Roster::Partial)
             && status.players.list.len() < whole.players.list.len();
         if is_missing
-            && status.deviations.iter().any(|met| has_gap(met))
+            && status.deviations.iter().any(has_gap)
             && status.players.roster != Roster::Partial
         {
             return Err(format!("an unreadable list is not partial: {status:?}"));

@@ -196,7 +196,7 @@ fn normalized(mut read: Map<String, Value>) -> Map<String, Value> {
         }
     }
     let password = match read.get("password") {
-        Some(Value::String(text)) => Some(text != "0" && text != "" && text != "False"),
+        Some(Value::String(text)) => Some(text != "0" && !text.is_empty() && text != "False"),
         Some(Value::Number(number)) => Some(number.as_i64() != Some(0)),
         _ => None,
     };
@@ -404,7 +404,10 @@ fn clients_read_what_is_configured() {
         }
         unused.retain(|member| !used.contains(member));
         if !unused.is_empty() {
-            unknown.push(format!("{difference:?}: not found with {unused:?}"));
+            let reason = difference.reason;
+            unknown.push(format!(
+                "{difference:?}: not found with {unused:?}; listed since {reason:?}"
+            ));
         }
     }
     assert!(

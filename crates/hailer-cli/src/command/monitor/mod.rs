@@ -604,18 +604,20 @@ mod tests {
             };
             log.lines(&health)
         };
-        let redis = Some("Redis at 127.0.0.1:6379: connection refused");
-        let database = Some("the history fails: connection refused");
+        let cause = "Redis at 127.0.0.1:6379: connection refused";
+        let redis = Some(cause);
+        let failure = "the history fails: connection refused";
+        let database = Some(failure);
         assert_eq!(polled(None, None), []);
         let line = |level, text: &str| (level, text.to_owned());
-        assert_eq!(polled(redis, None), [line(Level::WARN, redis.unwrap())]);
+        assert_eq!(polled(redis, None), [line(Level::WARN, cause)]);
         for other in [redis, Some("Redis at 127.0.0.1:6379: broken pipe")] {
             assert_eq!(polled(other, None), [], "the outage lasts");
         }
         let [(Level::WARN, both)] = &polled(redis, database)[..] else {
             panic!("the history has a separate line");
         };
-        assert!(both.starts_with(database.unwrap()), "{both}");
+        assert!(both.starts_with(failure), "{both}");
         assert!(both.ends_with("; new records stay in Redis"), "{both}");
         assert_eq!(polled(redis, database), []);
         assert_eq!(polled(None, database), [line(Level::INFO, "Redis is back")]);
