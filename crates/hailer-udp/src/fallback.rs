@@ -32,6 +32,19 @@ pub(crate) fn open(address: SocketAddr, config: &SocketConfig) -> io::Result<Raw
     Ok(raw)
 }
 
+/// Binds a socket that may share its port. Port 0 is a port that no other socket has: an unshared
+/// socket chooses it, since the system would give a shared socket the port of another shared one.
+pub(crate) fn bind(raw: &Raw, address: SocketAddr, config: &SocketConfig) -> io::Result<()> {
+    #[cfg(unix)]
+    if config.is_port_shared && address.port() == 0 {
+        let reserved = open(address, &SocketConfig::default())?;
+        reserved.bind(&address.into())?;
+        reserved.set_reuse_port(true)?;
+        return raw.bind(&reserved.local_addr()?);
+    }
+    raw.bind(&address.into())
+}
+
 fn set_queues(raw: &Raw, config: &SocketConfig) -> io::Result<()> {
     if let Some(size) = config.receive_buffer {
         raw.set_recv_buffer_size(size.min(MAX_BUFFER_BYTES))?;
@@ -61,7 +74,7 @@ impl Socket {
         config: &SocketConfig,
     ) -> io::Result<(Self, Capabilities)> {
         let raw = open(address, config)?;
-        raw.bind(&address.into())?;
+        bind(&raw, address, config)?;
         Self::of(raw)
     }
 

@@ -49,7 +49,7 @@ impl Socket {
         let raw = fallback::open(address, config)?;
         let mut capabilities = Self::set(&raw, address.is_ipv4(), config)?;
         // Bind last, so that no datagram arrives before the options are set.
-        raw.bind(&address.into())?;
+        fallback::bind(&raw, address, config)?;
         let v4 = address.is_ipv4();
         capabilities.has_spread =
             config.is_port_shared && config.spread > 1 && spread(&raw, v4, config.spread);

@@ -536,6 +536,24 @@ fn sockets_share_an_address_only_if_all_allow_it() {
 }
 
 #[test]
+fn shared_sockets_get_different_free_ports() {
+    // Enough for a repeated port, if the system may choose one.
+    let sockets: Vec<Socket> = (0..600)
+        .map(|_| {
+            bind([127, 0, 0, 1].into(), |config| {
+                config.is_port_shared = true;
+                config.receive_buffer = None;
+            })
+        })
+        .collect();
+    let ports: std::collections::HashSet<u16> = sockets
+        .iter()
+        .map(|socket| socket.local_addr().port())
+        .collect();
+    assert_eq!(ports.len(), sockets.len());
+}
+
+#[test]
 fn wait_ends_with_the_first_event_or_the_timeout() {
     both(|portable| {
         let change = |config: &mut SocketConfig| {

@@ -333,8 +333,9 @@ async fn a_server_without_tls_is_queried_without() {
 
 #[tokio::test]
 async fn a_closed_port_is_reported() {
+    // No other test binds this address, so the port stays closed.
     let address = {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind("127.0.0.9:0").unwrap();
         listener.local_addr().unwrap()
     };
     let target = format!("eco://{address}");
