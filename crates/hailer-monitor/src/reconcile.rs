@@ -8,7 +8,7 @@ use crate::state::{DAY_BUCKET_MS, StateTable};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval of looking for a complete half hour.
+/// Interval between checks for a complete half hour.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Runs until it is dropped.

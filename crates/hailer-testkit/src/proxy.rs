@@ -92,7 +92,7 @@ impl Proxy {
         moment.pattern = pattern.into();
     }
 
-    /// Freezes at once.
+    /// Freezes immediately.
     pub fn freeze(&self) {
         self.state.moment.lock().unwrap().is_frozen = true;
     }

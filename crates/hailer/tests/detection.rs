@@ -1,6 +1,6 @@
 //! Detection in simulated time: how long it takes, how many datagrams it costs and what it finds, for
-//! each protocol at its own port and at others. Servers run on loopback addresses of their own, so
-//! that they can have the usual ports.
+//! each protocol at its own port and at others. Each server has a separate loopback address, so
+//! that it can have its usual port.
 
 use hailer::client::Answers;
 use hailer::proto::protocol::PAUSE_MS;
@@ -29,7 +29,7 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What is at a port.
+/// Behavior of a simulated port.
 #[derive(Clone, Copy)]
 enum At {
     Closed,

@@ -523,7 +523,7 @@ impl Watchlist for ClusterWatchlist {
     }
 
     fn find<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Option<Server>> {
-        // On an error, the node knows nothing of the server, as before.
+        // After an error, the server stays missing on this node.
         Box::pin(async move { self.0.history.server_named(name).await.ok().flatten() })
     }
 

@@ -40,7 +40,7 @@ pub(super) async fn set_up(connection: &mut AnyConnection) -> sqlx::Result<()> {
 
 impl History {
     /// Sets how long a transaction may stop between two statements. Then PostgreSQL ends it, and
-    /// other processes go on.
+    /// other processes continue.
     pub fn set_max_idle(&self, limit: Duration) {
         let limit = Millis::try_from(limit.as_millis()).unwrap_or(MAX_IDLE_MS);
         let limit = limit.clamp(MIN_IDLE_MS, MAX_IDLE_MS);

@@ -32,7 +32,7 @@ impl History {
                 change.commit().await?;
                 Ok(written)
             }
-            // One statement is a transaction of its own.
+            // PostgreSQL runs a single statement as a transaction.
             Dialect::Postgres => {
                 let mut connection = self.connection().await?;
                 let written = write_at_once(&mut connection, batch).await;

@@ -231,7 +231,7 @@ async fn migrate(
     dialect: Dialect,
     migrations: Vec<Migration>,
 ) -> Result<(), MigrateError> {
-    // The lock belongs to a connection of its own, which is closed at the end.
+    // A separate connection holds the lock until it is closed at the end.
     let mut lock = None;
     if dialect == Dialect::Postgres {
         let mut connection = pool.acquire().await?.detach();

@@ -160,7 +160,7 @@ struct Sightings {
     report: SearchReport,
 }
 
-/// What a search has found besides servers.
+/// Results of a search other than servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SearchReport {
     /// Sockets that failed: interface, protocol and cause.
@@ -780,7 +780,7 @@ mod tests {
         assert!(sightings.report.is_full);
     }
 
-    /// Servers are passed on while the search goes on, and all of them at its end.
+    /// Servers are passed on during the search, and the rest at its end.
     #[tokio::test(start_paused = true)]
     async fn servers_are_passed_on_once_they_have_settled() {
         let config = config();

@@ -401,7 +401,7 @@ impl Counts {
 /// Decision on a datagram.
 enum DatagramVerdict<'a> {
     /// Send the reply, which was appended. With a responder, the reply may have more datagrams. The
-    /// flag tells whether the request is verified.
+    /// flag is true if the request is verified.
     Reply(Option<(&'a dyn Responder, bool)>),
     /// Send nothing; the reason is counted.
     Silence,

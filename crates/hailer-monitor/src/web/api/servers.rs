@@ -276,7 +276,7 @@ async fn insert(api: &Api, headers: &HeaderMap, new: NewServer) -> Result<Respon
     Ok(written(api, headers, &server.name, StatusCode::CREATED))
 }
 
-/// Refuses a target whose address and query port are those of a server other than `own`: it would be
+/// Refuses a target if a server other than `own` has the same address and query port: it would be
 /// polled and counted twice. A name that cannot be looked up is no duplicate.
 async fn refuse_duplicate(
     api: &Api,
