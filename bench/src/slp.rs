@@ -6,7 +6,7 @@ use crate::game::{Game, ip};
 use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use hailer::proto::Icon;
-use hailer::proto::memory::Server as MemoryServer;
+use hailer::proto::testing::memory::Server as MemoryServer;
 use hailer::proto::{Epoch, Keys, Options};
 use hailer::{Player, Status, Text};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};

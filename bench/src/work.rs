@@ -7,7 +7,7 @@ use crate::game::{Canned, Game};
 use crate::respond::{self, CASES, Case};
 use crate::slp;
 use anyhow::{Context, ensure};
-use hailer::proto::memory::{self, Server as MemoryServer};
+use hailer::proto::testing::memory::{self, Server as MemoryServer};
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, Step};
 use hailer::registry;
 use hailer::respond::Service;

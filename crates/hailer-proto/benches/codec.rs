@@ -4,7 +4,7 @@
 //! `cargo bench -p hailer-proto`
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use hailer_proto::memory::{self, Server};
+use hailer_proto::testing::memory::{self, Server};
 use hailer_proto::{
     Ask, Cookie, Depth, Direction, Epoch, Exchange, Frame, Input, Keys, Options, Player, Protocol,
     Responder, Status, Step, Text, Transport, registry,

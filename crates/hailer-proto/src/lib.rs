@@ -10,9 +10,9 @@
 //! the compiler enforces this. Bytes, time ([`Epoch`]) and randomness ([`Cookie`], [`Keys`]) are
 //! arguments.
 //!
-//! Modules import only from modules further right: [`games`] > [`registry`] > the protocol
-//! folders > [`gamespy`], [`http`], [`infostring`], [`single_datagram`] > [`master`], [`protocol`] >
-//! [`sample`] > [`token`] > [`model`] > [`wire`]. A protocol folder never imports another one.
+//! Modules import only from modules further right: [`games`], [`testing`] > [`registry`] >
+//! [`protocols`] > [`one_request`] > [`master`], [`protocol`] > [`token`] > [`model`] > [`wire`].
+//! [`Protocol::sample`] is the exception: it needs [`testing::sample`], which imports only [`model`].
 //!
 //! # Example
 //!
@@ -60,89 +60,31 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod a2s;
-pub mod armagetron;
-pub mod ase;
-pub mod assetto;
-pub mod battlefield;
-pub mod beammp;
-pub mod charset;
-pub mod codepage;
-mod command_lines;
-pub mod cs2d;
-pub mod discord;
-pub mod doom3;
-pub mod eco;
-pub mod encoding;
-pub mod factorio;
-pub mod farming_simulator;
-pub mod ffow;
-pub mod fivem_http;
-pub mod fuzzing;
 pub mod games;
-pub mod gamespy;
-pub mod gamespy1;
-pub mod gamespy2;
-pub mod gamespy3;
-pub mod gbx_remote;
-pub mod http;
-pub mod infostring;
-pub mod kspdmp;
-pub mod lhmp;
-pub mod luanti;
-pub mod mafia2mp;
 pub mod master;
-pub mod memory;
-pub mod minecraft_bedrock;
-pub mod minecraft_query;
-pub mod minecraft_status;
 pub mod model;
-pub mod mumble;
-pub mod netquake;
-pub mod nitrado;
-pub mod onequery;
-pub mod openspades;
-pub mod openttd;
-pub mod openttd_info;
-pub mod openttd_udp;
-pub mod palworld;
+pub mod one_request;
 pub mod protocol;
-pub mod quake1;
-pub mod quake2;
-pub mod quake3;
+pub mod protocols;
 pub mod registry;
-pub mod rfactor;
-pub mod samp;
-pub mod sample;
-pub mod satisfactory;
-pub mod satisfactory_api;
-pub mod savage2;
-pub mod seven_days;
-pub mod single_datagram;
-pub mod single_stream;
-pub mod starmade;
-pub mod teamspeak2;
-pub mod teamspeak3;
-pub mod teamspeak_voice;
-pub mod teeworlds;
-pub mod terraria_join;
-pub mod tibia;
+pub mod testing;
 pub mod token;
-pub mod tribes1;
-pub mod tshock;
-pub mod ugp;
-pub mod unreal2;
-pub mod vintage_story;
 pub mod wire;
 
-pub use encoding::Charset;
 pub use games::Game;
-pub use model::{Address, Extra, Icon, Player, Players, Roster, Rows, Rule, Status, Text, Value};
+pub use model::{
+    Address, Charset, Extra, Icon, Player, Players, Roster, Rows, Rule, Status, Text, Value,
+};
 pub use protocol::{
     Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Direction,
     Discovery, Doc, Excerpt, Exchange, Explanation, Fault, Frame, Info, Input, JoinAttempt,
     OptionError, Options, Proof, Protocol, Received, Responder, ResponderResult, Route, Secret,
     Step, Tls, Transport, Verdict,
 };
+pub use protocols::gamespy::minecraft_query;
+pub use protocols::quake::quake3;
+pub use protocols::single::starmade;
+pub use protocols::{a2s, http, minecraft_bedrock, minecraft_status, onequery, ugp};
+pub use testing::sample;
 pub use token::{Epoch, Keys};
 pub use wire::Deviation;

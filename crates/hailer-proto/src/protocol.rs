@@ -9,11 +9,11 @@
 //!   bytes of the connection into messages, and each message is passed on like a datagram. Its
 //!   server side is a [`Connection`], which has a state.
 //! - An [HTTP](Transport::Http) protocol uses it too. Its messages are requests and responses in the
-//!   form of HTTP/1.1, which [`http`](crate::http) reads and writes. [`Exchange::route`] has what is
+//!   form of HTTP/1.1, which [`http`](crate::protocols::http) reads and writes. [`Exchange::route`] has what is
 //!   not part of a request, such as encryption.
 //! - Timeouts, retries, rate limits and budgets are not here; they belong to the crate `hailer`.
 
-use crate::encoding::Charset;
+use crate::model::encoding::Charset;
 use crate::model::{Status, Value};
 use crate::token::{Epoch, Keys};
 use crate::wire::{self, Deviation};
@@ -49,7 +49,7 @@ pub trait Protocol: Sync {
     }
 
     /// Returns whether the protocol declares the character set of its texts. Otherwise, clients
-    /// [guess](crate::encoding) it.
+    /// [guess](crate::model::encoding) it.
     fn declares_charset(&self) -> bool {
         true
     }
@@ -96,7 +96,7 @@ pub trait Protocol: Sync {
     /// Returns the status of a simulated server, for demos and tests, as a function of `seed`. A
     /// client that requests everything reads exactly this status.
     fn sample(&self, seed: u64) -> Status {
-        crate::sample::status(seed)
+        crate::testing::sample::status(seed)
     }
 
     /// Parses one datagram of either direction to collect its notes. Returns `None` if it does not
@@ -309,7 +309,7 @@ pub struct Ask {
     /// Address of the server, for protocols that send it. `None` if unknown.
     pub address: Option<SocketAddr>,
     /// Character set of texts whose protocol declares none, and that are not UTF-8. `None` if it is
-    /// to be guessed. Callers pass it to [`decode`](crate::encoding::decode).
+    /// to be guessed. Callers pass it to [`decode`](crate::model::encoding::decode).
     pub charset: Option<Charset>,
 }
 

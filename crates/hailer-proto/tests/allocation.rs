@@ -8,7 +8,7 @@
 //!
 //! This file has a single test, because the allocator counts for the whole process.
 
-use hailer_proto::memory;
+use hailer_proto::testing::memory;
 use hailer_proto::{
     Ask, Cookie, Depth, Direction, Epoch, Input, Keys, Options, Protocol, Responder, Step, Verdict,
     registry,

@@ -2,7 +2,7 @@
 //! then a number of random inputs. A failure prints a `BOLERO_RANDOM_SEED` that repeats it. The
 //! corpus is made from the vectors: `BLESS=1 cargo test --test house`.
 
-use hailer_proto::fuzzing;
+use hailer_proto::testing::fuzzing;
 
 /// Returns the number of random inputs for each target. By default, all targets take one or two
 /// seconds in a debug build.

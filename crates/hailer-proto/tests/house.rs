@@ -1,7 +1,7 @@
 //! Checks that every protocol of the registry is complete and well-behaved. Failures name the
 //! missing part and where to add it.
 
-use hailer_proto::memory;
+use hailer_proto::testing::memory;
 use hailer_proto::wire::{Notes, UNREADABLE_MESSAGE};
 use hailer_proto::{Ask, ConnectionStep, DatagramContext, Depth, registry};
 use hailer_proto::{
@@ -771,38 +771,66 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// A family of protocols imports only shared modules, as the first lines of `protocols/mod.rs` say.
 #[test]
-fn protocol_folders_do_not_import_siblings() {
+fn protocol_families_do_not_import_each_other() {
+    let folder = golden::root().join("crates/hailer-proto/src/protocols");
+    let rule = "A family imports only shared modules, never\n//! another family.";
+    let front = read(&folder.join("mod.rs"));
+    assert!(front.contains(rule), "protocols/mod.rs states the rule");
     let mut complaints = Vec::new();
-    let folders: Vec<String> = protocols().map(|(id, _)| id.replace('-', "_")).collect();
-    let upper = ["registry", "fuzzing"];
-    for folder in &folders {
-        let path = golden::root().join("crates/hailer-proto/src").join(folder);
-        let files = sources(&path);
-        if files.is_empty() {
+    let files = sources(&folder);
+    let names: BTreeSet<String> = protocols().map(|(id, _)| id.replace('-', "_")).collect();
+    for name in &names {
+        let of_protocol = |file: &&PathBuf| {
+            let path = file.with_extension("");
+            let path = path.strip_prefix(&folder).expect("below the folder");
+            path.iter().any(|part| part == name.as_str())
+        };
+        if !files.iter().any(|file| of_protocol(&file)) {
             complaints.push(format!(
-                "{folder}: the folder of a protocol is named after its id, {}",
-                path.display()
+                "{name}: the file or folder of a protocol is named after its id, below {}",
+                folder.display()
             ));
         }
-        for file in files {
-            for (number, line) in read(&file).lines().enumerate() {
-                let siblings = folders
-                    .iter()
-                    .map(String::as_str)
-                    .filter(|other| other != folder)
-                    .chain(upper);
-                for sibling in siblings {
-                    if names_module(line, &format!("crate::{sibling}"))
-                        || names_module(line, &format!("super::super::{sibling}"))
-                    {
-                        complaints.push(format!(
-                            "{}:{}: imports {sibling}; a protocol folder imports only protocol, token, model and wire",
-                            file.display(),
-                            number + 1
-                        ));
-                    }
-                }
+    }
+    let family = |file: &Path| {
+        let path = file.strip_prefix(&folder).expect("below the folder");
+        let first = path.iter().next().expect("a file").to_string_lossy();
+        first.trim_end_matches(".rs").to_owned()
+    };
+    let families: BTreeSet<String> = files.iter().map(|file| family(file)).collect();
+    assert!(families.len() > 10, "{families:?}");
+    for file in files.iter().filter(|file| **file != folder.join("mod.rs")) {
+        let own = family(file);
+        let text = read(file);
+        for path in ["crate::{", "protocols::{"] {
+            let groups = text.split(path).skip(1);
+            let groups = groups.filter_map(|rest| rest.split(';').next());
+            let mut items = groups.flat_map(|group| group.split([',', '{', '}', ' ', '\n']));
+            let is_module = |item: &str| {
+                let first = item.split("::").next().unwrap_or_default();
+                first == "protocols" || families.contains(first) || names.contains(first)
+            };
+            if items.any(is_module) {
+                complaints.push(format!(
+                    "{}: `{path}` has a family; name it by its whole path",
+                    file.display()
+                ));
+            }
+        }
+        for (number, line) in text.lines().enumerate() {
+            let others = families.iter().filter(|other| **other != own);
+            let others = others.map(|other| format!("protocols::{other}"));
+            let upper = ["registry", "testing::fuzzing"].map(String::from);
+            let short = families.iter().chain(&names).chain(&upper);
+            let short = short.map(|name| format!("crate::{name}"));
+            for path in others.chain(short).filter(|path| names_module(line, path)) {
+                complaints.push(format!(
+                    "{}:{}: imports {path}; a family imports only shared modules, by their paths",
+                    file.display(),
+                    number + 1
+                ));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! Every run has the same cases. `PROPTEST_RNG_SEED` changes them and `PROPTEST_CASES` their
 //! number.
 
-use hailer_proto::memory;
+use hailer_proto::testing::memory;
 use hailer_proto::{
     Address, Ask, Cookie, Direction, Epoch, Extra, Keys, Options, Player, Protocol, Rule, Status,
     Step, Text,
@@ -382,7 +382,7 @@ proptest! {
     /// Formatted text never controls the terminal, and keeps its bytes.
     #[test]
     fn texts_are_harmless(text in hostile()) {
-        hailer_proto::fuzzing::text(text.as_bytes());
+        hailer_proto::testing::fuzzing::text(text.as_bytes());
     }
 }
 
@@ -509,7 +509,7 @@ fn changed_replies_never_panic() {
         for _ in 0..100 {
             let mut changed = vector.bytes.clone();
             mutate(&mut changed, &mut random);
-            hailer_proto::fuzzing::explain(&changed);
+            hailer_proto::testing::fuzzing::explain(&changed);
         }
     }
 }

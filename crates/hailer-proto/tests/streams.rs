@@ -854,11 +854,12 @@ fn every_depth_reads_its_fields() {
             ..Ask::default()
         };
         let mut exchange = protocol().exchange(&ask, Cookie(1));
-        let mut server = hailer_proto::memory::Server::new(&*responder, from(), NOW);
+        let mut server = hailer_proto::testing::memory::Server::new(&*responder, from(), NOW);
         let mut sent = 0;
-        let step = hailer_proto::memory::run(&mut *exchange, &mut server, |direction, _| {
-            sent += usize::from(direction == hailer_proto::Direction::Request);
-        });
+        let step =
+            hailer_proto::testing::memory::run(&mut *exchange, &mut server, |direction, _| {
+                sent += usize::from(direction == hailer_proto::Direction::Request);
+            });
         let Step::Done(found) = step else {
             panic!("{step:?}")
         };

@@ -2,7 +2,8 @@
 //! protocol.
 
 use hailer::proto::model::{Extra, Roster, Rule};
-use hailer::proto::{Cookie, Direction, Epoch, Keys, Options, Player, Protocol, Step, memory};
+use hailer::proto::testing::memory;
+use hailer::proto::{Cookie, Direction, Epoch, Keys, Options, Player, Protocol, Step};
 use hailer::{Ask, Status, Text, registry};
 use hailer_monitor::health::State;
 use hailer_monitor::history::{Batch, History, PlayerSession, Retention};

@@ -5,7 +5,8 @@
 //! than that, whatever protocol it polls.
 
 use hailer::proto::model::{Icon, Roster};
-use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Step, memory, registry};
+use hailer::proto::testing::memory;
+use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Step, registry};
 use hailer::{Player, Status, Text};
 use hailer_testkit::golden;
 use std::fmt::Write;

@@ -206,7 +206,8 @@ fn mix(address: SocketAddr) -> u64 {
 
 /// Returns the status that the client gets from a server when nothing disturbs the exchange.
 fn expected(protocol: &dyn Protocol, responder: &dyn Responder) -> Status {
-    use hailer::proto::{Ask, Cookie, Step, memory};
+    use hailer::proto::testing::memory;
+    use hailer::proto::{Ask, Cookie, Step};
     let mut exchange = protocol.exchange(&Ask::default(), Cookie(1));
     let mut server = memory::Server::new(responder, us(), Epoch(1));
     match memory::run(&mut *exchange, &mut server, |_, _| {}) {

@@ -6,7 +6,7 @@
 
 use hailer::Status;
 use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
-use hailer::proto::memory::Server;
+use hailer::proto::testing::memory::Server;
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
 use hailer_testkit::statuses::Random;
 use hailer_testkit::{golden, statuses};

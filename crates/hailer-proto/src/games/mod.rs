@@ -9,7 +9,7 @@
 
 mod table;
 
-use crate::encoding::Charset;
+use crate::model::encoding::Charset;
 use crate::protocol::Protocol;
 use crate::registry;
 use alloc::string::String;

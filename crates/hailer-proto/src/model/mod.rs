@@ -4,11 +4,13 @@
 //! Fields that at least three protocols have are members; others are [extras](Status::extra),
 //! documented in the protocol's [`Info::fields`](crate::Info).
 
+pub mod encoding;
 mod icon;
 mod members;
 mod text;
 mod value;
 
+pub use encoding::Charset;
 pub use icon::{Icon, IconError};
 pub use members::{Member, PLAYER_MEMBERS, STATUS_MEMBERS, Unit};
 pub use text::{

@@ -1,6 +1,6 @@
 //! Text with colors: parsed once, then available as plain text, for a terminal, or as received.
 
-use crate::codepage::{CodePage, utf8_or_western};
+use crate::wire::codepage::{self, CodePage, utf8_or_western};
 use crate::wire::{Latin1, by_content, offsets};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
@@ -267,6 +267,18 @@ impl Text {
         Self::unformatted(text).from_single_byte(is_latin1)
     }
 
+    /// Decodes text without formatting codes by content, in UTF-8 or a
+    /// [code page of Windows](crate::wire::codepage::decode).
+    pub fn windows(bytes: &[u8]) -> Self {
+        let is_utf8 = core::str::from_utf8(bytes).is_ok();
+        Self::unformatted(codepage::decode(bytes)).from_single_byte(!is_utf8)
+    }
+
+    /// Decodes like [`windows`](Self::windows); `None` if there is no text.
+    pub fn filled_windows(bytes: &[u8]) -> Option<Self> {
+        (!bytes.is_empty()).then(|| Self::windows(bytes))
+    }
+
     /// Parses text with Minecraft's section-sign codes: `0`-`f`, `k`-`o`, `r`, and for any color
     /// `x` with six more codes or `#` with six digits.
     pub fn legacy(raw: impl Into<CompactString>) -> Self {
@@ -466,6 +478,16 @@ impl Text {
     /// Returns the text without codes and without control characters other than line breaks.
     pub fn plain(&self) -> String {
         self.to_plain().into_owned()
+    }
+
+    /// Returns the text as its sender formatted it, for a protocol that marks colors in another way
+    /// than with section signs. Codes with section signs are dropped.
+    pub(crate) fn without_section_codes(&self) -> Cow<'_, str> {
+        if self.raw().contains(SECTION) {
+            self.plain().into()
+        } else {
+            self.raw().into()
+        }
     }
 
     /// Returns [`Text::plain`], without an allocation if there is nothing to remove.

@@ -14,7 +14,7 @@
 
 use super::text::first_of_two;
 use super::{Error, ErrorKind};
-use crate::codepage::{CodePage, utf8_or_western};
+use crate::wire::codepage::{CodePage, utf8_or_western};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -8,6 +8,8 @@
 //!   next.
 //! - Bytes after the end of a message are an error or a named deviation, never ignored.
 
+pub(crate) mod charset;
+pub mod codepage;
 mod crc;
 mod deviation;
 pub mod json;

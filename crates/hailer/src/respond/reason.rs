@@ -90,16 +90,22 @@ impl Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     #[test]
     fn lists_every_reason_of_the_protocols() {
-        let protocols =
-            std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../hailer-proto/src")).unwrap();
+        let mut folders = vec![PathBuf::from(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../hailer-proto/src/protocols"
+        ))];
         let mut seen = 0;
-        for folder in protocols {
-            let Ok(text) = std::fs::read_to_string(folder.unwrap().path().join("server.rs")) else {
+        while let Some(path) = folders.pop() {
+            if path.is_dir() {
+                let entries = std::fs::read_dir(path).unwrap();
+                folders.extend(entries.map(|entry| entry.unwrap().path()));
                 continue;
-            };
+            }
+            let text = std::fs::read_to_string(path).unwrap();
             for rest in text.split("Verdict::Drop(\"").skip(1) {
                 let name = rest.split('"').next().unwrap();
                 assert_eq!(Reason::find(name).map(|reason| reason.name), Some(name));

@@ -3,7 +3,8 @@
 use super::budget::Budget;
 use super::{EpochClock, RateLimiter, is_free};
 use hailer_proto::protocol::Direction;
-use hailer_proto::{Ask, Cookie, Keys, Options, Transport, Verdict, memory, registry};
+use hailer_proto::testing::memory;
+use hailer_proto::{Ask, Cookie, Keys, Options, Transport, Verdict, registry};
 use hailer_testkit::week::{WEEK, assert_limit, stretches};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};

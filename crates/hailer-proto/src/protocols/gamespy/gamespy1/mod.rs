@@ -1,0 +1,108 @@
+//! GameSpy 1 (QR1): the query protocol of games from 1998 to about 2004, over UDP.
+//!
+//! ```text
+//!   client                       server
+//!     \status\          ─►
+//!                       ◄─  \hostname\…\numplayers\2…\queryid\57.1
+//!                       ◄─  \player_1\…\final\\queryid\57.2
+//! ```
+//!
+//! Text without a declared encoding: pairs of keys and values between backslashes. A reply has up
+//! to 64 datagrams; its last one has an end mark. Nothing verifies the client's address.
+//!
+//! Limits: requests have at most 255 bytes; the client keeps at most 64 parts and 64 KiB.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+
+pub use client::GameSpy1Exchange;
+pub use server::{GameSpy1Config, GameSpy1Responder};
+
+use crate::Status;
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
+};
+use crate::protocols::gamespy::sample;
+use crate::token::Keys;
+use crate::wire::Notes;
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct GameSpy1;
+
+static INFO: Info = Info {
+    id: "gamespy1",
+    title: "GameSpy 1",
+    transport: Transport::Datagram,
+    port: 7778,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: 7,
+        reply: server::DEFAULT_REPLY,
+    },
+    fields: &[
+        Doc::new(
+            "teams",
+            "Teams with name, score and other fields of the reply",
+        ),
+        Doc::new(
+            "stale-players",
+            "Names at the end of the list that have left, in Battlefield 1942",
+        ),
+        Doc::new(
+            "unanswered",
+            "`xserverquery` if only a later form of the request got a reply; some keys may be missing",
+        ),
+    ],
+    player_fields: &[
+        Doc::new(
+            "slot",
+            "Number of the player, if it is not the position in the list",
+        ),
+        Doc::new(
+            "fields",
+            "Other fields of the player, such as deaths or skin, as sent",
+        ),
+    ],
+    deviations: deviation::ALL,
+    has_responder: true,
+    options: server::OPTIONS,
+};
+
+const GAMES: &[(&str, &str)] = &[("ut", "451"), ("mohaa", "1.11"), ("unreal", "226f")];
+
+impl Protocol for GameSpy1 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(GameSpy1Exchange::new(ask))
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+        let config = GameSpy1Config::read(options)?;
+        Ok(Arc::new(GameSpy1Responder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed, GAMES, 7777)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen, notes)
+    }
+}

@@ -1,0 +1,411 @@
+//! The responder: replies in the order of the vendor's kit (spec/gamespy1.md#5).
+
+use super::message::{self, MAX_REQUEST, Request, group};
+use crate::model::Status;
+use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
+use crate::protocols::gamespy::{Dialect, Outgoing, Row, has_index};
+use crate::token::Epoch;
+use crate::wire::Notes;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// Default of `max-reply` in bytes: no IP fragments on usual paths.
+pub(super) const DEFAULT_REPLY: usize = 1_400;
+/// Smallest `max-reply` in bytes.
+const MIN_REPLY: usize = 576;
+/// Largest payload of a UDP datagram over IPv4, in bytes.
+const MAX_REPLY: usize = 65_507;
+/// Room for end mark and query id: `\final\\queryid\9999.1`.
+const END_ROOM: usize = 23;
+/// Bytes of IP and UDP headers, for the length of short replies.
+const HEADERS: usize = 28;
+
+pub(super) static OPTIONS: &[Doc] = &[Doc::new(
+    "max-reply",
+    "Longest reply in bytes, 576 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+)];
+
+/// Options of the responder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct GameSpy1Config {
+    /// Longest reply in bytes, 576 to 65,507.
+    pub max_reply: usize,
+}
+
+impl Default for GameSpy1Config {
+    fn default() -> Self {
+        Self {
+            max_reply: DEFAULT_REPLY,
+        }
+    }
+}
+
+impl GameSpy1Config {
+    /// Reads the documented options.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option that is unknown, of the wrong type or out of range.
+    pub fn read(options: &Options) -> Result<Self, OptionError> {
+        options.check(OPTIONS)?;
+        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
+        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
+        Ok(Self {
+            max_reply: max_reply as usize,
+        })
+    }
+}
+
+/// Responder for one server. All pairs are encoded once; a reply copies those of the requested
+/// groups.
+#[derive(Debug)]
+pub struct GameSpy1Responder {
+    /// Longest reply without its end, in bytes.
+    room: usize,
+    /// Query id. Replies to repeated requests are equal, so they need no other id.
+    query: u32,
+    /// Encoded pairs. A player's or team's pairs are one entry, which is never split.
+    bytes: Vec<u8>,
+    /// Group and end in `bytes` of each entry.
+    entries: Vec<(u8, usize)>,
+    /// Start of short replies: the counts.
+    short: Vec<u8>,
+    /// Name in short replies.
+    short_name: Vec<u8>,
+}
+
+const DIALECT: Dialect = Dialect {
+    ends: &['\\', '\0'],
+    score: "frags",
+    has_slots: true,
+    is_reserved: |key| matches!(key, "final" | "queryid" | "echo") || has_index(key),
+};
+
+impl GameSpy1Responder {
+    /// Creates a responder for this status.
+    pub fn new(status: &Status, config: &GameSpy1Config) -> Self {
+        let outgoing = Outgoing::new(status, &DIALECT);
+        let mut responder = Self {
+            room: config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - END_ROOM,
+            query: 0,
+            bytes: Vec::new(),
+            entries: Vec::new(),
+            short: Vec::new(),
+            short_name: Vec::new(),
+        };
+        for (group, pairs) in [
+            (group::BASIC, &outgoing.basic),
+            (group::INFO, &outgoing.info),
+            (group::RULES, &outgoing.rules),
+        ] {
+            for pair in pairs {
+                responder.add(group, core::iter::once(pair), &outgoing);
+            }
+        }
+        let players = outgoing.players.iter().map(|row| keys(row, "", "player"));
+        let teams = outgoing.teams.iter().map(|row| keys(row, "t", "teamname"));
+        for row in players.chain(teams) {
+            responder.add(group::PLAYERS, row.iter(), &outgoing);
+        }
+        let value = |key: &str| outgoing.info.iter().find(|(own, _)| own == key);
+        for (key, value) in ["numplayers", "maxplayers"].into_iter().filter_map(value) {
+            write_pair(key, value, &outgoing, &mut responder.short);
+        }
+        if let Some((_, name)) = value("hostname") {
+            outgoing.text(name, &mut responder.short_name);
+        }
+        responder.query = checksum(&responder.bytes);
+        responder
+    }
+
+    fn add<'a>(
+        &mut self,
+        group: u8,
+        pairs: impl Iterator<Item = &'a (String, String)>,
+        outgoing: &Outgoing,
+    ) {
+        let start = self.bytes.len();
+        for (key, value) in pairs {
+            write_pair(key, value, outgoing, &mut self.bytes);
+        }
+        // An entry that fits no datagram is left out.
+        if self.bytes.len() - start > self.room {
+            self.bytes.truncate(start);
+        } else {
+            self.entries.push((group, self.bytes.len()));
+        }
+    }
+
+    /// Appends the reply: the entries of these groups, until one does not fit.
+    fn write(&self, groups: u8, out: &mut Vec<u8>) {
+        let end_of_pairs = out.len() + self.room;
+        let mut start = 0;
+        for &(group, end) in &self.entries {
+            let entry = self.bytes.get(start..end).unwrap_or_default();
+            start = end;
+            if group & groups == 0 {
+                continue;
+            }
+            if out.len() + entry.len() > end_of_pairs {
+                break;
+            }
+            out.extend_from_slice(entry);
+        }
+        message::write_end(self.query, out);
+    }
+}
+
+/// Returns the keys of a row with its number, and the values.
+fn keys(row: &Row, prefix: &str, name: &str) -> Vec<(String, String)> {
+    let fields = row.fields.iter().enumerate();
+    fields
+        .map(|(i, (field, value))| {
+            let key = match i {
+                // The name comes first.
+                0 => format!("{name}_{}", row.number),
+                _ => format!("{field}_{prefix}{}", row.number),
+            };
+            (key, value.clone())
+        })
+        .collect()
+}
+
+fn write_pair(key: &str, value: &str, outgoing: &Outgoing, out: &mut Vec<u8>) {
+    out.push(message::SEPARATOR);
+    outgoing.text(key, out);
+    out.push(message::SEPARATOR);
+    outgoing.text(value, out);
+}
+
+/// Returns a number below 10,000 that changes with the status (FNV-1a).
+fn checksum(bytes: &[u8]) -> u32 {
+    let hash = bytes.iter().fold(0x811C_9DC5_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
+    hash % 10_000
+}
+
+fn request(bytes: &[u8]) -> Result<Request<'_>, &'static str> {
+    if bytes.len() > MAX_REQUEST {
+        return Err("oversized");
+    }
+    // Two servers must not be made to answer each other.
+    if message::is_reply(bytes) {
+        return Err("reply");
+    }
+    Request::read(bytes, &mut Notes::discarding()).map_err(|_| "malformed")
+}
+
+impl Responder for GameSpy1Responder {
+    fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
+        if bytes.first() != Some(&message::SEPARATOR) {
+            return Verdict::Pass;
+        }
+        match request(bytes) {
+            Err(reason) => return Verdict::Drop(reason),
+            Ok(Request { groups: 0, echo }) => {
+                out.extend_from_slice(b"\\echo\\");
+                out.extend_from_slice(echo.unwrap_or_default());
+                message::write_end(self.query, out);
+            }
+            Ok(Request { groups, .. }) => self.write(groups, out),
+        }
+        Verdict::Reply { is_verified: false }
+    }
+
+    /// Returns the player counts, and as much of the name as fits.
+    fn short_reply(&self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        let is_info = request(bytes).is_ok_and(|request| request.groups & group::INFO != 0);
+        let limit = 3 * (bytes.len() + HEADERS) - HEADERS;
+        let start = out.len();
+        if is_info {
+            out.extend_from_slice(&self.short);
+            out.extend_from_slice(b"\\hostname\\");
+            let used = out.len() - start + END_ROOM;
+            let room = limit.saturating_sub(used).min(self.short_name.len());
+            out.extend_from_slice(self.short_name.get(..room).unwrap_or_default());
+            message::write_end(self.query, out);
+        }
+        let fits = is_info && out.len() - start <= limit;
+        if !fits {
+            out.truncate(start);
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Player, Text};
+    use alloc::string::ToString;
+
+    fn status(players: usize) -> Status {
+        let mut status = Status {
+            name: Some(Text::unformatted("Harbour Keep")),
+            ..Status::default()
+        };
+        status.players.max = Some(64);
+        status.players.set_list(
+            (0..players)
+                .map(|i| Player::named(Text::unformatted(format!("player {i}"))))
+                .collect(),
+        );
+        status
+    }
+
+    fn new(status: &Status) -> GameSpy1Responder {
+        GameSpy1Responder::new(status, &GameSpy1Config::default())
+    }
+
+    fn answer(responder: &GameSpy1Responder, request: &[u8]) -> (Verdict, String) {
+        let from = "192.0.2.7:50000".parse().unwrap();
+        let mut out = Vec::new();
+        let verdict = responder.answer(from, Epoch(1), request, &mut out);
+        (verdict, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn groups_are_sent_in_the_order_of_the_kit() {
+        let mut status = status(1);
+        status.game = Some("ut".into());
+        status.rules = alloc::vec![crate::Rule {
+            key: "timelimit".into(),
+            value: "20".into()
+        }];
+        let responder = new(&status);
+        let (verdict, reply) = answer(&responder, b"\\status\\");
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
+        let id = format!("\\queryid\\{}.1", responder.query);
+        assert_eq!(
+            reply,
+            String::from(
+                "\\gamename\\ut\\hostname\\Harbour Keep\\mapname\\\\gametype\\\\numplayers\\1\\maxplayers\\64\
+                 \\password\\0\\timelimit\\20\\player_0\\player 0\\team_0\\255\\final\\"
+            ) + &id
+        );
+        let (_, reply) = answer(&responder, b"\\rules\\\\basic\\");
+        assert_eq!(
+            reply,
+            String::from("\\gamename\\ut\\timelimit\\20\\final\\") + &id
+        );
+        let (_, reply) = answer(&responder, b"\\echo\\mill");
+        assert_eq!(reply, String::from("\\echo\\mill\\final\\") + &id);
+        for (request, reason) in [
+            (reply.as_bytes(), "reply"),
+            (b"\\unknown\\", "reply"),
+            (b"\\status", "malformed"),
+            (
+                &[b"\\status\\".as_slice(), &[b'x'; 300]].concat(),
+                "oversized",
+            ),
+        ] {
+            assert_eq!(answer(&responder, request).0, Verdict::Drop(reason));
+        }
+        assert_eq!(answer(&responder, b"status").0, Verdict::Pass);
+    }
+
+    #[test]
+    fn players_that_do_not_fit_are_left_out_whole() {
+        let responder = new(&status(200));
+        let (_, reply) = answer(&responder, b"\\status\\");
+        assert!(reply.len() <= DEFAULT_REPLY, "{}", reply.len());
+        assert!(reply.len() > DEFAULT_REPLY - 50, "{}", reply.len());
+        assert!(reply.contains("\\numplayers\\200\\"));
+        let part = message::parse_part(reply.as_bytes(), &mut Notes::default()).unwrap();
+        assert!(part.is_final);
+        let names = part
+            .pairs
+            .iter()
+            .filter(|(key, _)| key.starts_with(b"player_"));
+        assert!(names.count() > 35);
+        let options = Options::default().with("max-reply", 10_000);
+        let config = GameSpy1Config::read(&options).unwrap();
+        let (_, reply) = answer(
+            &GameSpy1Responder::new(&status(200), &config),
+            b"\\status\\",
+        );
+        assert!(reply.contains("\\player_199\\"), "{}", reply.len());
+    }
+
+    #[test]
+    fn short_replies_have_the_counts() {
+        let mut status = status(3);
+        status.name = Some(Text::unformatted("n".repeat(200)));
+        let responder = new(&status);
+        for request in [
+            b"\\status\\".as_slice(),
+            b"\\info\\",
+            b"\\basic\\\\info\\",
+            b"\\status\\xserverquery",
+        ] {
+            let mut out = alloc::vec![7];
+            assert!(responder.short_reply(request, &mut out), "{request:?}");
+            let reply = &out[1..];
+            assert!(
+                reply.len() + 28 <= 3 * (request.len() + 28),
+                "{}",
+                reply.len()
+            );
+            let part = message::parse_part(reply, &mut Notes::default()).unwrap();
+            assert!(part.is_final);
+            assert_eq!(part.pairs[0], (&b"numplayers"[..], &b"3"[..]));
+            assert_eq!(part.pairs[2].0, b"hostname");
+        }
+        for request in [b"\\rules\\".as_slice(), b"\\echo\\x", b"\\final\\"] {
+            assert!(!responder.short_reply(request, &mut Vec::new()));
+        }
+    }
+
+    #[test]
+    fn text_cannot_break_framing() {
+        let mut status = status(0);
+        status.name = Some(Text::unformatted("a\\numplayers\\9\0b"));
+        status.rules = [
+            ("final", "1"),
+            ("queryid", "1.1"),
+            ("echo", ""),
+            ("frags_3", "1"),
+            ("score_t1", "2"),
+            ("NumPlayers", "3"),
+            ("", "x"),
+            ("a\\b", "c"),
+            ("a b", "d"),
+        ]
+        .map(|(key, value)| crate::Rule {
+            key: key.into(),
+            value: value.into(),
+        })
+        .into();
+        let (_, reply) = answer(&new(&status), b"\\status\\");
+        let part = message::parse_part(reply.as_bytes(), &mut Notes::default()).unwrap();
+        assert_eq!(part.pairs[0].1, b"a numplayers 9 b");
+        assert_eq!(part.pairs.last(), Some(&(&b"a b"[..], &b"c"[..])));
+        assert_eq!(part.pairs.len(), 7, "{reply}");
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let read =
+            |options: Options| GameSpy1Config::read(&options).map_err(|error| error.to_string());
+        let none = Options::default;
+        assert_eq!(read(none()).map(|config| config.max_reply), Ok(1_400));
+        assert_eq!(
+            read(none().with("max-reply", 576)).map(|config| config.max_reply),
+            Ok(576)
+        );
+        assert!(
+            read(none().with("max-reply", 575))
+                .unwrap_err()
+                .contains("max-reply")
+        );
+        assert!(
+            read(none().with("motd", "x"))
+                .unwrap_err()
+                .contains("known are max-reply")
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! GameSpy 2 (QR2 without split replies): the query protocol of games from 2002 to about 2006, over
+//! UDP.
+//!
+//! ```text
+//!   client                               server
+//!     FE FD 00 id FF 00 00        ─►
+//!                                 ◄─  00 id "hostname" 00 … 00 00
+//!     FE FD 00 id 00 FF FF        ─►
+//!                                 ◄─  00 id 00 02 "player_" 00 … 00 02 "team_t" 00 …
+//! ```
+//!
+//! Big-endian; texts end with a NUL. Nothing verifies the client's address.
+//!
+//! Limits: requests have at most 255 bytes, replies 1,024 pairs and 1,024 rows.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+
+pub use client::GameSpy2Exchange;
+pub use server::{GameSpy2Config, GameSpy2Responder};
+
+use crate::Status;
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
+};
+use crate::protocols::gamespy::sample;
+use crate::token::Keys;
+use crate::wire::Notes;
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct GameSpy2;
+
+static INFO: Info = Info {
+    id: "gamespy2",
+    title: "GameSpy 2",
+    transport: Transport::Datagram,
+    port: 2302,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::QUERY_LENGTH,
+        reply: server::DEFAULT_REPLY,
+    },
+    fields: &[
+        Doc {
+            key: "teams",
+            help: "Teams with name, score and other fields of the reply",
+        },
+        Doc {
+            key: "unanswered",
+            help: "`tables` if the request for players and teams got no reply",
+        },
+    ],
+    player_fields: &[Doc {
+        key: "fields",
+        help: "Other fields of the player, such as deaths or skill, as sent",
+    }],
+    deviations: deviation::ALL,
+    has_responder: true,
+    options: server::OPTIONS,
+};
+
+const GAMES: &[(&str, &str)] = &[
+    ("armedass", "1.18"),
+    ("halor", "01.00.10.0621"),
+    ("swat4", "1.1"),
+];
+
+impl Protocol for GameSpy2 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
+    fn dialect_of(&self) -> Option<&'static str> {
+        Some("minecraft-query")
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(GameSpy2Exchange::new(ask, cookie))
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+        let config = GameSpy2Config::read(options)?;
+        Ok(Arc::new(GameSpy2Responder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed, GAMES, INFO.port)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen, notes)
+    }
+}

@@ -1,0 +1,109 @@
+//! GameSpy 3 (QR2 with split replies and challenge tokens): the query protocol of games from 2005
+//! to about 2012, over UDP. Other programs also call it GameSpy 4 or UT3 query.
+//!
+//! ```text
+//!   client                                   server
+//!     FE FD 09 id                     ─►                      7 bytes
+//!                                     ◄─  09 id "token" 00
+//!     FE FD 00 id token FF FF FF 01   ─►                      15 bytes
+//!                                     ◄─  00 id "splitnum" 00 00 sections
+//!                                     ◄─  00 id "splitnum" 00 81 sections
+//! ```
+//!
+//! Big-endian; texts end with a NUL. Minecraft Query is a dialect of this protocol.
+//!
+//! Limits: a reply has at most 8 parts, 64 KiB and 1,024 pairs; a challenge token is accepted for
+//! 30 to 60 s.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+
+pub use client::GameSpy3Exchange;
+pub use server::{GameSpy3Config, GameSpy3Responder};
+
+use crate::Status;
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
+};
+use crate::protocols::gamespy::sample;
+use crate::token::Keys;
+use crate::wire::Notes;
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct GameSpy3;
+
+static INFO: Info = Info {
+    id: "gamespy3",
+    title: "GameSpy 3",
+    transport: Transport::Datagram,
+    port: 29_900,
+    proof: Proof::Token,
+    amplification: Amplification {
+        request: message::HANDSHAKE_LENGTH,
+        reply: message::CHALLENGE_MAX,
+    },
+    fields: &[
+        Doc::new(
+            "teams",
+            "Teams with name, score and other fields of the reply",
+        ),
+        Doc::new(
+            "settings",
+            "Meanings of the numbered keys of Unreal Tournament 3",
+        ),
+    ],
+    player_fields: &[Doc::new(
+        "fields",
+        "Other fields of the player, such as deaths or skill, as sent",
+    )],
+    deviations: deviation::ALL,
+    has_responder: true,
+    options: server::OPTIONS,
+};
+
+const GAMES: &[(&str, &str)] = &[
+    ("battlefield2", "1.5.3153-802.0"),
+    ("crysis", "1.1.1.6156"),
+    ("stella", "1.10.112.0"),
+];
+
+impl Protocol for GameSpy3 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
+    fn dialect_of(&self) -> Option<&'static str> {
+        Some("minecraft-query")
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(GameSpy3Exchange::new(ask, cookie))
+    }
+
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
+        let config = GameSpy3Config::read(options)?;
+        Ok(Arc::new(GameSpy3Responder::new(status, keys, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed, GAMES, 16_567)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen, notes)
+    }
+}

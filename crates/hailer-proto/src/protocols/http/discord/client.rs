@@ -1,0 +1,78 @@
+//! The client: one file of the service (spec/discord.md#2).
+
+use crate::model::{Extra, Player, Status, Value};
+use crate::protocol::{Ask, Fault, Tls};
+use crate::protocols::http::{Body, File, Files, Members, encoded};
+use crate::wire::Notes;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+/// Host of the service.
+pub(super) const HOST: &str = "discord.com";
+/// Maximum number of members and channels that are kept. The service sends at most 100 members.
+const MAX_ENTRIES: usize = 1_024;
+
+/// The files of the protocol.
+#[derive(Debug)]
+pub enum DiscordFiles {}
+
+impl Files for DiscordFiles {
+    const FILES: &'static [File] = &[File::new(
+        "widget",
+        "request for the widget",
+        "/api/guilds/{}/widget.json",
+    )];
+    const DENIED: &'static str =
+        "the widget of this guild is off: the owner enables it in the settings of the server";
+    const TLS: Tls = Tls::Verified;
+    const SERVICE: Option<&'static str> = Some(HOST);
+
+    fn path(ask: &Ask, file: &File) -> Cow<'static, str> {
+        file.path.replace("{}", &encoded(&ask.host)).into()
+    }
+
+    fn refusal(status: u16, _: &Body<'_>) -> Option<Fault> {
+        (status == 404).then_some(Fault::Refused {
+            reason: "there is no guild with this id; a target is discord://ID",
+            endpoints: &[],
+        })
+    }
+
+    fn is_body(_: &File, body: &Body<'_>) -> bool {
+        body.has_member(&["presence_count"])
+    }
+
+    fn read(
+        file: &File,
+        body: &Body<'_>,
+        ask: &Ask,
+        status: &mut Status,
+        _: &mut Notes,
+    ) -> Result<(), Fault> {
+        let root = body.members(Self::is_body(file, body), "the widget of a guild")?;
+        status.name = root.unformatted("name");
+        status.players.online = root.integer("presence_count");
+        if ask.has_players {
+            let members = root.items("members").take(MAX_ENTRIES).map(member);
+            status.players.set_list(members.collect());
+        }
+        status.add_extra("guild", root.value("id"));
+        status.add_extra("invite", root.value("instant_invite"));
+        let channels = root.items("channels").take(MAX_ENTRIES);
+        let channels: Vec<Value> = channels.filter_map(|one| one.value("name")).collect();
+        let channels = (!channels.is_empty()).then_some(Value::List(channels));
+        status.add_extra("channels", channels);
+        status.add_extra("service", Some(HOST));
+        Ok(())
+    }
+}
+
+fn member(item: Members<'_, '_>) -> Player {
+    let mut player = Player::named(item.unformatted("username").unwrap_or_default());
+    let game = item.object("game").and_then(|game| game.value("name"));
+    for (key, value) in [("status", item.value("status")), ("game", game)] {
+        let extra = value.map(|value| Extra::new(key, value));
+        player.extra.extend(extra);
+    }
+    player
+}

@@ -1,0 +1,38 @@
+//! HTTP without I/O: requests and responses as bytes, and exchanges that read files.
+//!
+//! ```text
+//!   Files ─► FilesExchange ─► request      response ─► FilesExchange ─► Status
+//! ```
+//!
+//! The messages have the form of HTTP/1.1. The caller carries them: it adds and removes what
+//! concerns the connection only, such as chunks. A protocol implements [`Files`].
+//!
+//! Limits: a head of 64 KiB, 100 header fields, and a body of 1 MiB, which the caller enforces while
+//! it receives; those of [`json`](crate::wire::json).
+
+pub mod assetto;
+mod client;
+pub mod discord;
+pub mod eco;
+pub mod factorio;
+pub mod farming_simulator;
+pub mod fivem_http;
+pub mod kspdmp;
+mod members;
+mod message;
+pub mod nitrado;
+pub mod openspades;
+pub mod palworld;
+pub mod satisfactory_api;
+mod server;
+pub mod tshock;
+
+#[cfg(test)]
+pub(crate) use client::status_of;
+pub use client::{Body, File, Files, FilesExchange, REFUSED, explain};
+pub use members::Members;
+pub use message::{
+    MAX_BODY, MAX_HEAD, MAX_HEADERS, Request, Response, encoded, response_end, write_request,
+    write_response,
+};
+pub use server::{FileServer, ServedFile};

@@ -1,0 +1,90 @@
+//! Mumble: the ping of Mumble servers, in the form of all versions and in that of 1.5. UDP.
+//!
+//! ```text
+//!   client                                  server
+//!     00 00 00 00 tag                  ─►          12 bytes
+//!             ◄─  version tag users max bandwidth  24 bytes
+//!
+//!     01 08 timestamp 10 01            ─►          since 1.5
+//!             ◄─  01 08 timestamp 18 version 20 users 28 max 30 bandwidth
+//! ```
+//!
+//! The client's address is not verified. Replies are short (spec/mumble.md#8).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+
+pub use client::MumbleExchange;
+pub use server::{MumbleConfig, MumbleResponder};
+
+use crate::model::{Extra, Status};
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
+    Protocol, ResponderResult, Transport,
+};
+use crate::testing::sample::Server;
+use crate::token::Keys;
+use crate::wire::Notes;
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Mumble;
+
+static INFO: Info = Info {
+    id: "mumble",
+    title: "Mumble",
+    transport: Transport::Datagram,
+    port: 64738,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: server::MIN_REQUEST,
+        reply: server::MAX_REPLY,
+    },
+    fields: &[Doc::new(
+        "bandwidth",
+        "Bits per second that each user may send",
+    )],
+    player_fields: &[],
+    deviations: deviation::ALL,
+    has_responder: true,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Mumble {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(MumbleExchange::new(ask, cookie))
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+        let config = MumbleConfig::read(options)?;
+        Ok(Arc::new(MumbleResponder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        let server = Server::new(seed).finish();
+        let mut status = Status {
+            version: Some("1.5.0".into()),
+            extra: [Extra::new("bandwidth", 558_000)].into(),
+            ..Status::default()
+        };
+        status.players.online = server.players.online;
+        status.players.max = server.players.max;
+        status
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,77 @@
+//! NetQuake: Quake and Hexen II before QuakeWorld. UDP.
+//!
+//! ```text
+//!   client                          server
+//!     80 00 length 02 "QUAKE" 3  ─►
+//!                                ◄─  80 00 length 83 address, name, map, counts
+//!     80 00 length 03 number     ─►                                               for each player
+//!                                ◄─  80 00 length 84 number, name, colors, …
+//!     80 00 length 04 rule       ─►                                               for each rule
+//!                                ◄─  80 00 length 85 rule, value
+//! ```
+//!
+//! The client's address is not verified, so Hailer has no responder (spec/netquake.md#8).
+
+mod client;
+pub mod deviation;
+pub mod ffow;
+pub mod message;
+
+pub use client::NetQuakeExchange;
+
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
+    Transport,
+};
+use crate::wire::Notes;
+use alloc::boxed::Box;
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct NetQuake;
+
+static INFO: Info = Info {
+    id: "netquake",
+    title: "Quake (NetQuake)",
+    transport: Transport::Datagram,
+    port: 26_000,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: 1,
+        reply: 0,
+    },
+    fields: &[
+        Doc::new("protocol-version", "Version of the protocol"),
+        Doc::new(
+            "unanswered",
+            "Lists that are incomplete: `players` or `rules`",
+        ),
+    ],
+    player_fields: &[
+        Doc::new("shirt", "Color of the shirt, 0 to 15"),
+        Doc::new("trousers", "Color of the trousers, 0 to 15"),
+        Doc::new("bot", "Whether the player is a bot"),
+    ],
+    deviations: deviation::ALL,
+    has_responder: false,
+    options: &[],
+};
+
+impl Protocol for NetQuake {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(NetQuakeExchange::new(ask))
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,103 @@
+//! Doom 3: the out-of-band query of Doom 3, Quake 4, Prey and Enemy Territory: Quake Wars. UDP.
+//!
+//! ```text
+//!   client                                       server
+//!     FF FF "getInfo" 00 challenge      ─►
+//!                 ◄─  FF FF "infoResponse" 00 challenge version key 00 value 00 … players
+//! ```
+//!
+//! The challenge is chosen by the client, and the server returns it. The client's address is not
+//! verified (spec/doom3.md#9).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::Doom3Client;
+pub use server::{Doom3Config, Doom3Responder};
+
+use crate::one_request::datagram::SingleExchange;
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    Options, Proof, Protocol, ResponderResult, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Doom3;
+
+static INFO: Info = Info {
+    id: "doom3",
+    title: "Doom 3",
+    transport: Transport::Datagram,
+    port: 27666,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::SHORTEST_REQUEST,
+        reply: server::DEFAULT_REPLY,
+    },
+    fields: &[
+        Doc::new("protocol-version", "Version of the protocol, such as 1.41"),
+        Doc::new("ranked", "Whether the server is ranked"),
+        Doc::new("time-left-ms", "Rest of the match in milliseconds"),
+        Doc::new("state", "Number of the state of the match"),
+        Doc::new("viewers", "Viewers of Quake Wars TV"),
+        Doc::new("max-viewers", "Maximum number of viewers"),
+    ],
+    player_fields: &[
+        Doc::new("id", "Number of the player's slot"),
+        Doc::new("rate", "Bandwidth of the player in bytes per second"),
+        Doc::new("clan", "Clan"),
+        Doc::new("bot", "Whether the player is a bot"),
+        Doc::new("experience", "Experience in this campaign"),
+        Doc::new("kills", "Kills"),
+        Doc::new("deaths", "Deaths"),
+    ],
+    deviations: deviation::ALL,
+    has_responder: true,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Doom3 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/doom3.md#1
+        &[Discovery::Broadcast {
+            ports: &[27_666, 27_667, 27_668, 27_669],
+        }]
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(SingleExchange::new(ask, Doom3Client::new(ask, cookie)))
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+        let config = Doom3Config::read(options)?;
+        Ok(Arc::new(Doom3Responder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,102 @@
+//! QuakeWorld and HexenWorld: the status query of the network versions of Quake and Hexen II. UDP.
+//!
+//! ```text
+//!   client                                 server
+//!     FF FF FF FF "status 151" LF ─►                 all variables and the players
+//!                                 ◄─  FF FF FF FF "n" \key\value… LF id score minutes ping "name" … LF NUL
+//! ```
+//!
+//! HexenWorld has five bytes FF. Nothing ties a reply to its request, and the client's address is
+//! not verified (spec/quake1.md#9).
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod sample;
+mod server;
+
+pub use client::Quake1Client;
+pub use server::{Quake1Config, Quake1Responder};
+
+use crate::one_request::datagram::SingleExchange;
+use crate::protocol::{
+    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
+    Options, Proof, Protocol, ResponderResult, Transport,
+};
+use crate::token::Keys;
+use crate::{Status, wire::Notes};
+use alloc::{boxed::Box, sync::Arc};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct Quake1;
+
+static INFO: Info = Info {
+    id: "quake1",
+    title: "QuakeWorld",
+    transport: Transport::Datagram,
+    port: 27500,
+    proof: Proof::Nothing,
+    amplification: Amplification {
+        request: message::SHORTEST_REQUEST,
+        reply: server::DEFAULT_REPLY,
+    },
+    fields: &[Doc::new(
+        "hexenworld",
+        "Whether the server is one of HexenWorld",
+    )],
+    player_fields: &[
+        Doc::new("id", "Number of the player's connection"),
+        Doc::new(
+            "name-bytes",
+            "Bytes of the name in hexadecimal, if it has colors or symbols",
+        ),
+        Doc::new("skin", "Name of the skin"),
+        Doc::new("top-color", "Number of the shirt's color"),
+        Doc::new("bottom-color", "Number of the trousers' color"),
+        Doc::new("flag", "Flag of the player's account"),
+        Doc::new("bot", "Whether the player is a bot"),
+        Doc::new("spectator", "Whether the player is a spectator"),
+    ],
+    deviations: deviation::ALL,
+    has_responder: true,
+    options: server::OPTIONS,
+};
+
+impl Protocol for Quake1 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn discovery(&self) -> &'static [Discovery] {
+        // spec/quake1.md#1
+        &[Discovery::Broadcast { ports: &[27_500] }]
+    }
+
+    fn dialect_of(&self) -> Option<&'static str> {
+        // Servers of Quake 2 ignore the number in a request of QuakeWorld (spec/quake2.md#2).
+        Some("quake2")
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(SingleExchange::new(ask, Quake1Client::new(ask)))
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+        let config = Quake1Config::read(options)?;
+        Ok(Arc::new(Quake1Responder::new(status, &config)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        sample::status(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

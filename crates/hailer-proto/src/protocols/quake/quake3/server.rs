@@ -1,0 +1,555 @@
+//! The responder: info and status, encoded once (spec/quake3.md#10).
+//!
+//! Limits: the variables have at most 900 bytes, names of players 32, and replies `max-reply` bytes
+//! (default 1,400). Lines that do not fit are left out from the end; the variable `listed` has the
+//! number of those that are sent.
+
+use super::message::{self, Kind, Request};
+use crate::model::{Status, Value};
+use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
+use crate::protocols::quake::infostring::{InfostringWriter, UNKNOWN_PING_MS, wire_name};
+use crate::token::Epoch;
+use crate::wire::{Notes, cut};
+use alloc::string::{String, ToString};
+use alloc::{format, vec::Vec};
+use core::net::SocketAddr;
+
+/// Default of `max-reply` in bytes: no IP fragments on usual paths.
+pub(super) const DEFAULT_REPLY: usize = 1_400;
+/// Smallest `max-reply` in bytes: enough for all variables.
+const MIN_REPLY: usize = 1_100;
+/// Largest payload of a UDP datagram over IPv4, in bytes.
+const MAX_REPLY: usize = 65_507;
+/// Longest infostring in bytes. Games accept 1,024.
+const MAX_INFO: usize = 900;
+/// Longest infostring of an info reply in bytes, so that its factor is not above that of a status.
+const MAX_SHORT_INFO: usize = 600;
+/// Longest name of a player in bytes. Games accept 35.
+const MAX_NAME: usize = 32;
+/// Longest infostrings of short replies in bytes, without their challenges: with headers, a reply is
+/// at most 3 times as long as the shortest request.
+const MAX_TINY_INFO: usize = 66;
+const MAX_TINY_STATUS: usize = 69;
+/// Longest name in a short reply, in bytes.
+const MAX_TINY_NAME: usize = 20;
+/// Start of a status reply, longest counts and challenge with their keys, and a line feed.
+const FRAME_BYTES: usize = 19 + 14 + 14 + 11 + message::MAX_CHALLENGE + 1;
+/// Largest count that is sent.
+const MAX_COUNT: i64 = 99_999;
+
+pub(super) static OPTIONS: &[Doc] = &[
+    Doc {
+        key: "max-reply",
+        help: "Longest reply in bytes, 1100 to 65507, default 1400; players that do not fit are left out; amplification \
+               grows with it",
+    },
+    Doc {
+        key: "protocol",
+        help: "Number of the game's protocol, by default that of the status; master servers and games require it",
+    },
+];
+
+/// Options of the responder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Quake3Config {
+    /// Longest reply in bytes, 1,100 to 65,507.
+    pub max_reply: usize,
+    /// Number of the game's protocol; `None` takes it from the status.
+    pub protocol: Option<u32>,
+}
+
+impl Default for Quake3Config {
+    fn default() -> Self {
+        Self {
+            max_reply: DEFAULT_REPLY,
+            protocol: None,
+        }
+    }
+}
+
+impl Quake3Config {
+    /// Reads the documented options.
+    ///
+    /// # Errors
+    ///
+    /// Names the first option that is unknown, of the wrong type or out of range.
+    pub fn read(options: &Options) -> Result<Self, OptionError> {
+        options.check(OPTIONS)?;
+        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
+        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
+        let protocol = match options.value("protocol") {
+            None => None,
+            Some(_) => Some(options.int("protocol", 0, 0..=i64::from(u32::MAX))? as u32),
+        };
+        Ok(Self {
+            max_reply: max_reply as usize,
+            protocol,
+        })
+    }
+}
+
+/// Responder of one server.
+#[derive(Debug)]
+pub struct Quake3Responder {
+    /// Infostring of an info reply, without challenge.
+    info: Vec<u8>,
+    /// Infostring of a short info reply.
+    tiny_info: Vec<u8>,
+    /// Infostring of a short status reply.
+    tiny_status: Vec<u8>,
+    /// Infostring of a status reply.
+    status: Vec<u8>,
+    /// Player lines.
+    players: Vec<u8>,
+}
+
+impl Quake3Responder {
+    /// Creates a responder for this status.
+    pub fn new(status: &Status, config: &Quake3Config) -> Self {
+        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let clients = status.players.count().clamp(0, MAX_COUNT);
+        let variables = Variables::new(status, config, clients);
+        let mut info = variables.status(status);
+        let lines = lines(status, max_reply - FRAME_BYTES - info.len());
+        // More players than counted would be a contradiction.
+        let listed = Some(lines.len() as i64).filter(|listed| *listed <= clients);
+        let listed = listed.unwrap_or(0);
+        if listed != clients {
+            info.extend(format!("\\clients\\{clients}\\listed\\{listed}").bytes());
+        }
+        let players = lines.into_iter().take(listed as usize).collect::<String>();
+        Self {
+            info: variables.info(),
+            tiny_info: variables.tiny_info(),
+            tiny_status: variables.tiny_status(),
+            status: info,
+            players: players.into_bytes(),
+        }
+    }
+}
+
+impl Responder for Quake3Responder {
+    fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
+        if Request::kind_of(bytes).is_none() {
+            return Verdict::Pass;
+        }
+        let Ok(request) = Request::read(bytes, &mut Notes::discarding()) else {
+            return Verdict::Drop("malformed");
+        };
+        message::write_start(request.kind, out);
+        match request.kind {
+            Kind::Info => {
+                out.extend_from_slice(&self.info);
+                write_challenge(request.challenge, out);
+            }
+            Kind::Status => {
+                out.extend_from_slice(&self.status);
+                write_challenge(request.challenge, out);
+                out.push(b'\n');
+                out.extend_from_slice(&self.players);
+            }
+        }
+        Verdict::Reply { is_verified: false }
+    }
+
+    /// Returns a reply of the requested kind with a short name and the counts, without players
+    /// (spec/quake3.md#10).
+    fn short_reply(&self, request: &[u8], out: &mut Vec<u8>) -> bool {
+        let Ok(request) = Request::read(request, &mut Notes::discarding()) else {
+            return false;
+        };
+        message::write_start(request.kind, out);
+        out.extend_from_slice(match request.kind {
+            Kind::Info => &self.tiny_info,
+            Kind::Status => &self.tiny_status,
+        });
+        write_challenge(request.challenge, out);
+        if request.kind == Kind::Status {
+            out.push(b'\n');
+        }
+        true
+    }
+}
+
+/// Appends the challenge as the last pair, so that a truncated reply lacks it.
+fn write_challenge(challenge: &[u8], out: &mut Vec<u8>) {
+    if !challenge.is_empty() {
+        out.extend_from_slice(b"\\challenge\\");
+        out.extend_from_slice(challenge);
+    }
+}
+
+/// The variables that the protocol knows.
+struct Variables {
+    name: String,
+    map: Option<String>,
+    game: Option<String>,
+    mode: Option<String>,
+    version: Option<String>,
+    protocol: Option<String>,
+    needs_password: Option<&'static str>,
+    clients: String,
+    bots: Option<String>,
+    iv: Option<String>,
+    max: Option<String>,
+}
+
+impl Variables {
+    fn new(status: &Status, config: &Quake3Config, clients: i64) -> Self {
+        let own = |text: &Option<compact_str::CompactString>| text.as_deref().map(String::from);
+        let names = status.name.iter().chain(&status.motd);
+        let mut names = names.map(|name| name.without_section_codes().replace('\n', " "));
+        let protocol = match status.extra("protocol") {
+            Some(Value::Int(protocol)) => Some(*protocol),
+            _ => None,
+        };
+        let protocol = config.protocol.map(i64::from).or(protocol);
+        let count = |count: i64| count.clamp(0, MAX_COUNT).to_string();
+        Self {
+            name: names
+                .find(|name| !name.trim().is_empty())
+                .unwrap_or_default(),
+            map: own(&status.map),
+            game: own(&status.game),
+            mode: own(&status.mode),
+            version: own(&status.version),
+            protocol: protocol.map(|protocol| protocol.to_string()),
+            needs_password: status.has_password.map(|has| if has { "1" } else { "0" }),
+            clients: clients.to_string(),
+            bots: status.players.bots.map(count),
+            iv: status
+                .rules
+                .iter()
+                .find(|rule| rule.key == "iv")
+                .map(|rule| rule.value.as_str().into()),
+            max: status.players.max.map(count),
+        }
+    }
+
+    /// Appends the variables that both replies have, the most important first. Only info replies have
+    /// the number of clients.
+    fn write(
+        &self,
+        name: &str,
+        password: &str,
+        mode: &str,
+        is_info: bool,
+        out: &mut InfostringWriter,
+    ) {
+        out.pair(name, &self.name)
+            .option("mapname", self.map.as_deref())
+            .option("sv_maxclients", self.max.as_deref())
+            .option("clients", is_info.then_some(&self.clients))
+            .option("bots", self.bots.as_deref())
+            .option(password, self.needs_password)
+            .option("protocol", self.protocol.as_deref())
+            .option(mode, self.mode.as_deref())
+            .option("gamename", self.game.as_deref())
+            .option("version", self.version.as_deref());
+    }
+
+    fn info(&self) -> Vec<u8> {
+        let mut out = InfostringWriter::new(MAX_SHORT_INFO);
+        self.write("hostname", "g_needpass", "gametype", true, &mut out);
+        // With FiveM's HTTP, clients compare it with that of the variables.
+        out.option("iv", self.iv.as_deref());
+        out.finish()
+    }
+
+    fn tiny_info(&self) -> Vec<u8> {
+        let mut out = InfostringWriter::new(MAX_TINY_INFO);
+        out.option("sv_maxclients", self.max.as_deref())
+            .pair("clients", &self.clients)
+            .pair("hostname", cut(&self.name, MAX_TINY_NAME));
+        out.finish()
+    }
+
+    fn tiny_status(&self) -> Vec<u8> {
+        // At least 13 bytes are left for the name.
+        const KEYS: usize = "\\sv_maxclients\\\\clients\\\\listed\\0\\sv_hostname\\".len();
+        let counts = self.max.as_ref().map_or(0, String::len) + self.clients.len();
+        let room = MAX_TINY_STATUS - KEYS - counts;
+        let mut out = InfostringWriter::new(MAX_TINY_STATUS);
+        out.option("sv_maxclients", self.max.as_deref())
+            .pair("clients", &self.clients)
+            .pair("listed", "0")
+            .pair("sv_hostname", cut(&self.name, room.min(MAX_TINY_NAME)))
+            .option("mapname", self.map.as_deref());
+        out.finish()
+    }
+
+    fn status(&self, status: &Status) -> Vec<u8> {
+        let mut out = InfostringWriter::new(MAX_INFO);
+        out.reserve("challenge");
+        self.write("sv_hostname", "g_needpass", "g_gametype", false, &mut out);
+        // Clients read these as counts, not as rules.
+        out.reserve("clients").reserve("listed").reserve("bots");
+        out.rules(&status.rules);
+        out.finish()
+    }
+}
+
+/// Returns the player lines that fit.
+fn lines(status: &Status, room: usize) -> Vec<String> {
+    let list = &status.players.list;
+    let team = |team: &str| team.parse::<u16>().ok();
+    let teams: Option<Vec<u16>> = list
+        .iter()
+        .map(|player| team(player.team.as_deref()?))
+        .collect();
+    let mut length = 0;
+    let lines = list.iter().enumerate().map(|(place, player)| {
+        let score = player.score.unwrap_or(0);
+        let ping = player.latency_ms.unwrap_or(UNKNOWN_PING_MS);
+        let team = teams.as_ref().and_then(|teams| teams.get(place));
+        let team = team.map(|team| format!(" {team}")).unwrap_or_default();
+        let name = wire_name(player, MAX_NAME);
+        format!("{score} {ping}{team} \"{name}\"\n")
+    });
+    lines
+        .take(crate::protocols::quake::infostring::MAX_LINES)
+        .take_while(|line| {
+            length += line.len();
+            length <= room
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::message::Reply;
+    use super::*;
+    use crate::model::{Extra, Player, Rule, Text};
+    use alloc::vec;
+
+    const FROM: &str = "192.0.2.7:50000";
+
+    fn answer(responder: &Quake3Responder, request: &[u8]) -> (Verdict, String) {
+        let mut out = Vec::new();
+        let verdict = responder.answer(FROM.parse().unwrap(), Epoch(1), request, &mut out);
+        (verdict, String::from_utf8_lossy(&out).into_owned())
+    }
+
+    fn request(text: &str) -> Vec<u8> {
+        [&message::OUT_OF_BAND, text.as_bytes()].concat()
+    }
+
+    fn status() -> Status {
+        let mut status = Status {
+            name: Some(Text::unformatted("^1Te;st\n")),
+            map: Some("q3dm17".into()),
+            game: Some("baseq3".into()),
+            mode: Some("0".into()),
+            version: Some("ioq3 1.36".into()),
+            has_password: Some(false),
+            extra: vec![Extra::new("protocol", 71)],
+            rules: vec![
+                Rule {
+                    key: "timelimit".into(),
+                    value: "20".into(),
+                },
+                Rule {
+                    key: "mapname".into(),
+                    value: "other".into(),
+                },
+                Rule {
+                    key: "challenge".into(),
+                    value: "x".into(),
+                },
+            ],
+            ..Status::default()
+        };
+        let player = |name: &str, score, team: &str| Player {
+            score: Some(score),
+            latency_ms: Some(48),
+            team: Some(team.into()),
+            ..Player::named(Text::unformatted(name))
+        };
+        status.players.max = Some(8);
+        status.players.bots = Some(1);
+        status
+            .players
+            .set_list(vec![player("^4A\"l", 3, "1"), player("Bo", -666, "0")]);
+        status
+    }
+
+    #[test]
+    fn both_requests_are_answered() {
+        let responder = Quake3Responder::new(&status(), &Quake3Config::default());
+        let (verdict, reply) = answer(&responder, &request("getinfo abc"));
+        assert_eq!(verdict, Verdict::Reply { is_verified: false });
+        assert_eq!(
+            &reply.as_bytes()[12..],
+            &request(
+                "infoResponse\n\\hostname\\^1Test\\mapname\\q3dm17\\sv_maxclients\\8\\clients\\2\\bots\\1\
+                 \\g_needpass\\0\\protocol\\71\\gametype\\0\\gamename\\baseq3\\version\\ioq3 1.36\\challenge\\abc"
+            )[4..]
+        );
+        let (_, reply) = answer(&responder, &request("GetStatus"));
+        assert_eq!(
+            &reply.as_bytes()[12..],
+            &request(
+                "statusResponse\n\\sv_hostname\\^1Test\\mapname\\q3dm17\\sv_maxclients\\8\\bots\\1\
+                 \\g_needpass\\0\\protocol\\71\\g_gametype\\0\\gamename\\baseq3\\version\\ioq3 1.36\\timelimit\\20\n\
+                 3 48 1 \"^4Al\"\n-666 48 0 \"Bo\"\n"
+            )[4..]
+        );
+    }
+
+    #[test]
+    fn info_replies_have_the_version_of_the_variables() {
+        let mut status = status();
+        status.rules.push(Rule {
+            key: "iv".into(),
+            value: "-17".into(),
+        });
+        let responder = Quake3Responder::new(&status, &Quake3Config::default());
+        let (_, reply) = answer(&responder, &request("getinfo abc"));
+        assert!(reply.contains("\\iv\\-17\\challenge\\abc"), "{reply}");
+    }
+
+    #[test]
+    fn other_datagrams_are_passed_on_or_dropped() {
+        let responder = Quake3Responder::new(&status(), &Quake3Config::default());
+        for other in [
+            "getchallenge",
+            "statusResponse\n\\a\\b",
+            "infoResponse\n",
+            "print\n",
+            "",
+            "rcon x status",
+        ] {
+            assert_eq!(
+                answer(&responder, &request(other)).0,
+                Verdict::Pass,
+                "{other}"
+            );
+        }
+        for bad in [
+            "getinfo a;b",
+            "getstatus \u{E9}",
+            &format!("getinfo {}", "x".repeat(129)),
+        ] {
+            assert_eq!(
+                answer(&responder, &request(bad)).0,
+                Verdict::Drop("malformed"),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn lists_are_complete_or_counted() {
+        let read = |status: &Status, config: &Quake3Config| {
+            let responder = Quake3Responder::new(status, config);
+            let mut out = Vec::new();
+            let challenge = "x".repeat(message::MAX_CHALLENGE);
+            let request = request(&format!("getstatus {challenge}"));
+            responder.answer(FROM.parse().unwrap(), Epoch(1), &request, &mut out);
+            assert!(out.len() <= config.max_reply, "{}", out.len());
+            let mut notes = Notes::default();
+            let reply = Reply::read(&out, &mut notes).unwrap();
+            assert_eq!(notes.met().next(), None);
+            let number = |key| reply.info.number(key);
+            (number("clients"), number("listed"), reply.players.len())
+        };
+        let default = Quake3Config::default();
+        let mut status = status();
+        assert_eq!(read(&status, &default), (None, None, 2));
+        status.players.online = Some(50);
+        assert_eq!(read(&status, &default), (Some(50), Some(2), 2));
+        status.players.online = Some(1);
+        assert_eq!(read(&status, &default), (Some(1), Some(0), 0));
+        status.players.online = Some(-4);
+        assert_eq!(read(&status, &default), (None, None, 0));
+        let long = Player::named(Text::unformatted("\u{E9}".repeat(100)));
+        status.players.online = None;
+        status.players.set_list(vec![long; 2_000]);
+        status.rules = (0..900)
+            .map(|i| Rule {
+                key: i.to_string().into(),
+                value: "x".repeat(i).into(),
+            })
+            .collect();
+        let (clients, listed, lines) = read(&status, &default);
+        assert_eq!((clients, listed), (Some(2_000), Some(lines as i64)));
+        assert!((7..=9).contains(&lines), "{lines}");
+        let max_reply = MAX_REPLY;
+        let (_, listed, lines) = read(
+            &status,
+            &Quake3Config {
+                max_reply,
+                ..default
+            },
+        );
+        assert_eq!((listed, lines), (Some(1_024), 1_024));
+    }
+
+    #[test]
+    fn short_replies_are_at_most_three_times_the_request() {
+        let mut status = status();
+        status.name = Some(Text::unformatted("\u{4E2D}".repeat(100)));
+        status.players.online = Some(i64::MAX);
+        status.players.max = Some(i64::MAX);
+        let responder = Quake3Responder::new(&status, &Quake3Config::default());
+        let long = "x".repeat(message::MAX_CHALLENGE);
+        for text in [
+            "getinfo",
+            "getstatus",
+            "getinfo a",
+            "getstatus abcdefgh",
+            &format!("getinfo {long}"),
+        ] {
+            let request = request(text);
+            let mut out = Vec::new();
+            assert!(responder.short_reply(&request, &mut out));
+            assert!(
+                out.len() + 28 <= 3 * (request.len() + 28),
+                "{} for {text}",
+                out.len()
+            );
+            let reply = Reply::read(&out, &mut Notes::default()).unwrap();
+            let is_status = text.to_lowercase().starts_with("getstatus");
+            let kind = if is_status { Kind::Status } else { Kind::Info };
+            assert_eq!(reply.kind, kind, "{text}");
+            assert_eq!(reply.info.number("clients"), Some(MAX_COUNT));
+            assert_eq!(reply.info.number("sv_maxclients"), Some(MAX_COUNT));
+            let name = if is_status { "sv_hostname" } else { "hostname" };
+            let name = reply.info.text(name);
+            assert!(name.is_some_and(|name| !name.is_empty()), "{text}");
+        }
+        assert!(!responder.short_reply(&request("getchallenge"), &mut Vec::new()));
+    }
+
+    #[test]
+    fn options_are_checked() {
+        let read =
+            |options: Options| Quake3Config::read(&options).map_err(|error| error.to_string());
+        let none = Options::default;
+        assert_eq!(read(none()), Ok(Quake3Config::default()));
+        let config = read(none().with("max-reply", 1_100).with("protocol", 68)).unwrap();
+        assert_eq!((config.max_reply, config.protocol), (1_100, Some(68)));
+        assert!(
+            read(none().with("max-reply", 99))
+                .unwrap_err()
+                .contains("1100 to 65507")
+        );
+        assert!(
+            read(none().with("protocol", "x"))
+                .unwrap_err()
+                .contains("whole number")
+        );
+        assert!(
+            read(none().with("motd", "x"))
+                .unwrap_err()
+                .contains("known are max-reply")
+        );
+        let replies = Quake3Responder::new(&status(), &config);
+        assert!(
+            answer(&replies, &request("getinfo"))
+                .1
+                .contains("\\protocol\\68\\")
+        );
+    }
+}

@@ -1,0 +1,14 @@
+//! Protocols with one request and one reply, over UDP or TCP.
+
+pub mod gbx_remote;
+pub mod mafia2mp;
+pub mod rfactor;
+pub mod satisfactory;
+pub mod savage2;
+pub mod seven_days;
+pub mod starmade;
+pub mod teamspeak_voice;
+pub mod terraria_join;
+pub mod tibia;
+pub mod tribes1;
+pub mod vintage_story;

@@ -1,0 +1,110 @@
+//! TeamSpeak 2: the query of guests. TCP, port 51234.
+//!
+//! ```text
+//!   client                       server
+//!                           ◄─  [TS]
+//!     sel 8767, si, pl      ─►
+//!                           ◄─  lines of data and OK, for each command
+//! ```
+//!
+//! The port of queries is that of the machine; each virtual server has a port for voice.
+
+mod client;
+pub mod deviation;
+pub mod message;
+mod server;
+
+pub use client::TeamSpeak2Exchange;
+pub use server::TeamSpeak2Responder;
+
+use crate::model::{Extra, Status, Text};
+use crate::protocol::{
+    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult,
+};
+use crate::testing::sample;
+use crate::token::Keys;
+use crate::wire::Notes;
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+
+/// Registry entry of the protocol.
+#[derive(Debug)]
+pub struct TeamSpeak2;
+
+static INFO: Info = Info {
+    id: "teamspeak2",
+    title: "TeamSpeak 2",
+    port: 51_234,
+    fields: &[
+        Doc::new("platform", "Operating system of the server"),
+        Doc::new("channels", "Number of channels"),
+        Doc::new(
+            "uptime",
+            "Time since the start of the virtual server in seconds",
+        ),
+    ],
+    player_fields: &[
+        Doc::new("id", "Number of the player"),
+        Doc::new("channel", "Number of the player's channel"),
+        Doc::new("time", "Time since the player joined in seconds"),
+        Doc::new("idle-time", "Time since the player spoke in seconds"),
+    ],
+    deviations: deviation::ALL,
+    has_responder: true,
+    ..Info::CONNECTED
+};
+
+impl Protocol for TeamSpeak2 {
+    fn info(&self) -> &'static Info {
+        &INFO
+    }
+
+    fn declares_charset(&self) -> bool {
+        false
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(TeamSpeak2Exchange::new(ask))
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+        options.check(INFO.options)?;
+        Ok(Arc::new(TeamSpeak2Responder::new(status)))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        let mut server = sample::Server::new(seed);
+        let random = &mut server.random;
+        let status = &mut server.status;
+        status.map = None;
+        status.name = Some(Text::unformatted(server.name.clone()));
+        let motd = random.text(&["Welcome", "caf\u{E9}", "\u{2605} season 7"]);
+        status.motd = Some(Text::unformatted(motd));
+        status.has_password = Some(random.below(8) == 0);
+        status.extra = Vec::from([
+            Extra::new("platform", random.text(&["Linux", "Win32"])),
+            Extra::new("channels", 1 + random.below(40) as i64),
+            Extra::new("uptime", random.below(1 << 24) as i64),
+        ]);
+        for (id, player) in (1_i64..).zip(&mut server.players) {
+            player.uuid = None;
+            player.latency_ms = Some(random.below(180) as i32);
+            player.extra = Vec::from([
+                Extra::new("id", id),
+                Extra::new("channel", 1 + random.below(40) as i64),
+                Extra::new("time", random.below(10_000) as i64),
+                Extra::new("idle-time", random.below(1_000) as i64),
+            ]);
+        }
+        server.finish()
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(bytes, seen.direction(), notes)
+    }
+}

@@ -1,0 +1,227 @@
+//! The responder: the commands of guests, read-only (spec/teamspeak2.md#7).
+//!
+//! Limits: 10 commands of a connection, lines of 256 bytes, texts of 200 bytes, 512 players.
+
+use super::message::{COMMANDS, GREETING};
+use crate::model::{Player, Status, Text, Value, is_control};
+use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
+use crate::protocols::teamspeak::command_lines;
+use crate::token::Epoch;
+use crate::wire::{Error, cut};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// Largest number of commands of a connection.
+const MAX_COMMANDS: u8 = 10;
+/// Longest line of a client in bytes.
+const MAX_LINE: usize = 256;
+/// Longest text in bytes.
+const MAX_TEXT: usize = 200;
+/// Largest number of players in a list.
+const MAX_PLAYERS: usize = 512;
+/// Channel of players without another one.
+const DEFAULT_CHANNEL: i64 = 1;
+
+/// Responder of one server.
+#[derive(Debug)]
+pub struct TeamSpeak2Responder(Arc<Replies>);
+
+#[derive(Debug)]
+struct Replies {
+    info: Vec<u8>,
+    players: Vec<u8>,
+    channels: Vec<u8>,
+}
+
+impl TeamSpeak2Responder {
+    /// Creates a responder for this status.
+    pub fn new(status: &Status) -> Self {
+        Self(Arc::new(Replies {
+            info: info(status),
+            players: players(status),
+            channels: channels(status),
+        }))
+    }
+}
+
+/// Returns the start of a text without control characters and quotes.
+fn line(text: &str) -> String {
+    let text = text.chars().filter(|c| !is_control(*c) && *c != '"');
+    let text: String = text.collect();
+    cut(&text, MAX_TEXT).into()
+}
+
+fn info(status: &Status) -> Vec<u8> {
+    let plain = |text: Option<&Text>| line(&text.map(Text::plain).unwrap_or_default());
+    let extra = |key: &str| match status.extra(key) {
+        Some(Value::Int(number)) => number.to_string(),
+        Some(Value::Str(text)) => line(text),
+        _ => String::new(),
+    };
+    let max = status.players.max.unwrap_or(0).to_string();
+    let has_password = status.has_password.unwrap_or(false);
+    let mut out = Vec::new();
+    for (key, value) in [
+        ("name", plain(status.name.as_ref())),
+        ("platform", extra("platform")),
+        ("welcomemessage", plain(status.motd.as_ref())),
+        ("password", u8::from(has_password).to_string()),
+        ("maxusers", max),
+        ("currentusers", status.players.count().to_string()),
+        ("currentchannels", extra("channels")),
+        ("uptime", extra("uptime")),
+    ] {
+        if !value.is_empty() {
+            out.extend(format!("server_{key}={value}\r\n").bytes());
+        }
+    }
+    out.extend(b"OK\r\n");
+    out
+}
+
+fn players(status: &Status) -> Vec<u8> {
+    let mut out = Vec::from(*b"p_id\tc_id\tping\tlogintime\tidletime\tnick\r\n");
+    for (index, player) in status.players.list.iter().take(MAX_PLAYERS).enumerate() {
+        let extra = |key: &str, default: i64| extra(player, key).unwrap_or(default);
+        let row = format!(
+            "{}\t{}\t{}\t{}\t{}\t\"{}\"\r\n",
+            extra("id", index as i64 + 1),
+            extra("channel", DEFAULT_CHANNEL),
+            player.latency_ms.unwrap_or(0),
+            extra("time", 0),
+            extra("idle-time", 0),
+            line(&player.name.plain()),
+        );
+        out.extend(row.bytes());
+    }
+    out.extend(b"OK\r\n");
+    out
+}
+
+/// Returns the list of the default channel and those with players. A real server has at least one.
+/// A status has no names of channels.
+fn channels(status: &Status) -> Vec<u8> {
+    let players = status.players.list.iter().take(MAX_PLAYERS);
+    let channels = players.map(|player| extra(player, "channel").unwrap_or(DEFAULT_CHANNEL));
+    let channels: BTreeSet<i64> = channels.chain([DEFAULT_CHANNEL]).collect();
+    let columns = "id\tcodec\tparent\torder\tmaxusers\tname\tflags\tpassword\ttopic\r\n";
+    let mut out = Vec::from(columns.as_bytes());
+    for (order, channel) in channels.into_iter().enumerate() {
+        let name = match channel {
+            DEFAULT_CHANNEL => "Default Channel".into(),
+            other => format!("Channel {other}"),
+        };
+        let row = format!("{channel}\t0\t-1\t{order}\t-1\t\"{name}\"\t0\t0\t\"\"\r\n");
+        out.extend(row.bytes());
+    }
+    out.extend(b"OK\r\n");
+    out
+}
+
+fn extra(player: &Player, key: &str) -> Option<i64> {
+    let extra = player.extra.iter().find(|extra| extra.key == key)?;
+    match extra.value {
+        Value::Int(number) => Some(number),
+        _ => None,
+    }
+}
+
+impl Responder for TeamSpeak2Responder {
+    fn answer(&self, _: SocketAddr, _: Epoch, _: &[u8], _: &mut Vec<u8>) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn connection(&self, _: SocketAddr) -> Option<Box<dyn Connection>> {
+        Some(Box::new(TeamSpeak2Connection {
+            replies: Arc::clone(&self.0),
+            has_greeted: false,
+            commands: 0,
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct TeamSpeak2Connection {
+    replies: Arc<Replies>,
+    has_greeted: bool,
+    /// Commands so far.
+    commands: u8,
+}
+
+impl TeamSpeak2Connection {
+    fn greet(&mut self, out: &mut Vec<u8>) {
+        self.has_greeted = true;
+        out.extend_from_slice(GREETING);
+        out.extend(b"\r\n");
+    }
+}
+
+impl Connection for TeamSpeak2Connection {
+    fn open(&mut self, out: &mut Vec<u8>) -> ConnectionStep {
+        self.greet(out);
+        ConnectionStep::Wait
+    }
+
+    fn receive(&mut self, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received {
+        if !self.has_greeted {
+            // The client did not wait for the greeting.
+            if !command_lines::starts_like(&COMMANDS, bytes) {
+                return Received {
+                    consumed: 0,
+                    step: ConnectionStep::Pass,
+                };
+            }
+            self.greet(out);
+        }
+        command_lines::receive(bytes, MAX_LINE, |command, at| {
+            if self.commands >= MAX_COMMANDS {
+                let error = Error::limit("commands", at, MAX_COMMANDS.into());
+                return Some(ConnectionStep::Bad(error));
+            }
+            self.commands += 1;
+            match command {
+                b"" => {}
+                b"si" => out.extend_from_slice(&self.replies.info),
+                b"pl" => out.extend_from_slice(&self.replies.players),
+                b"quit" => {
+                    out.extend(b"OK\r\n");
+                    return Some(ConnectionStep::Close);
+                }
+                b"cl" => out.extend_from_slice(&self.replies.channels),
+                _ if command.starts_with(b"sel ") => out.extend(b"OK\r\n"),
+                _ => out.extend(b"ERROR, unknown command\r\n"),
+            }
+            None
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Extra;
+
+    /// Some clients wait for a list that is not empty.
+    #[test]
+    fn lists_the_channels_of_players_and_the_default_one() {
+        let mut player = Player::named(Text::unformatted("Al"));
+        player.extra.push(Extra::new("channel", 7_i64));
+        let mut status = Status::default();
+        status.players.set_list([player].into());
+        let responder = TeamSpeak2Responder::new(&status);
+        let from = "192.0.2.7:50000".parse().unwrap();
+        let mut connection = responder.connection(from).unwrap();
+        connection.open(&mut Vec::new());
+        let mut out = Vec::new();
+        connection.receive(Epoch(1), b"cl\n", &mut out);
+        let expected = "id\tcodec\tparent\torder\tmaxusers\tname\tflags\tpassword\ttopic\r\n\
+            1\t0\t-1\t0\t-1\t\"Default Channel\"\t0\t0\t\"\"\r\n\
+            7\t0\t-1\t1\t-1\t\"Channel 7\"\t0\t0\t\"\"\r\nOK\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}
