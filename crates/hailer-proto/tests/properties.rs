@@ -460,20 +460,33 @@ fn passes_for_whole(
     let names_cut = |status: &Status| {
         let mut deviations = status.deviations.iter();
         deviations.any(|deviation| {
-            let prefixes = ["cut-", "short-", "unreadable-"];
+            let prefixes = ["cut-", "short-", "unreadable-", "part-gap"];
             prefixes
                 .iter()
                 .any(|prefix| deviation.name.starts_with(prefix))
         })
     };
+    // Any member can be in a part that did not arrive.
+    let lacks_parts =
+        |status: &Status| status.extra("unanswered") == Some(&hailer_proto::Value::from("parts"));
     match cut {
         Step::Done(status) if names_gap(status) || names_cut(status) => None,
-        Step::Done(status) if **status != *whole && status.deviations == whole.deviations => {
-            // The list of the whole status may be incomplete for another reason.
-            let is_named = |member: &&str| {
-                status.extra("unanswered") == Some(&hailer_proto::Value::from("players"))
-                    && ["names", "order", "uuids", "player extras"].contains(member)
+        Step::Done(status) if lacks_parts(status) => None,
+        Step::Done(status)
+            if **status != *whole
+                && status.deviations == whole.deviations
+                && status.extra("unanswered") == whole.extra("unanswered") =>
+        {
+            // The lists of the whole status may be incomplete for another reason.
+            let members: &[&str] = match status.extra("unanswered") {
+                Some(hailer_proto::Value::Str(name)) => match name.as_str() {
+                    "players" => &["names", "order", "uuids", "player extras"],
+                    "rules" => &["rules", "extras"],
+                    _ => &[],
+                },
+                _ => &[],
             };
+            let is_named = |member: &&str| members.contains(member);
             let changed: Vec<_> = MEMBERS
                 .iter()
                 .filter(|(_, read)| read(status) != read(whole))

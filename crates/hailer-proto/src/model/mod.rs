@@ -85,7 +85,7 @@ pub struct Status {
 /// Requests for lists of players, as the extra `unanswered` names them.
 const LIST_REQUESTS: [&str; 3] = ["players", "tables", "cars"];
 /// Deviations for a list of players that was requested and is missing.
-const LIST_DEVIATIONS: [&str; 3] = ["no-list", "no-players", "silent-players"];
+const LIST_DEVIATIONS: [&str; 2] = ["no-list", "no-players"];
 
 impl Status {
     /// Returns one line that identifies the server: its name, or else the first line of its MOTD
@@ -116,6 +116,20 @@ impl Status {
     /// Adds an extra, if there is a value.
     pub fn add_extra(&mut self, key: &'static str, value: Option<impl Into<Value>>) {
         self.extra.extend(value.map(|value| Extra::new(key, value)));
+    }
+
+    /// Adds a name to the extra `unanswered`: a request, or a part of the reply, that did not arrive
+    /// in time. A lost datagram has the same effect as a server that does not reply, so this is no
+    /// deviation.
+    pub(crate) fn add_unanswered(&mut self, name: &'static str) {
+        let known = self.extra.iter_mut().find(|it| it.key == "unanswered");
+        match known.map(|extra| &mut extra.value) {
+            Some(Value::Str(names)) => {
+                names.push_str(", ");
+                names.push_str(name);
+            }
+            _ => self.extra.push(Extra::new("unanswered", name)),
+        }
     }
 
     /// Records that a later message could not be read. If the list was requested and is missing, it

@@ -54,6 +54,10 @@ static LATIN_1: Deviation = Deviation {
     name: "latin-1-text",
     help: "texts are ISO-8859-1, although the version is not one before 1.21.11",
 };
+static NO_BASIC_STAT: Deviation = Deviation {
+    name: "no-basic-stat",
+    help: "no reply to a request for a basic stat, but one to a request for a full one",
+};
 static COUNT_NOT_LIST: Deviation = Deviation {
     name: "count-not-list",
     help: "the number of names is not the number of players",
@@ -191,11 +195,7 @@ pub(super) static SUITE: Suite = Suite {
             section: "spec/minecraft-query.md#3.2",
             severity: Severity::Error,
             effect: "Clients of the basic stat show a wrong MOTD or port, or a timeout",
-            deviations: &[
-                &known::FULL_FOR_BASIC,
-                &known::NO_BASIC_STAT,
-                &known::PORT_AS_TEXT,
-            ],
+            deviations: &[&known::FULL_FOR_BASIC, &NO_BASIC_STAT, &known::PORT_AS_TEXT],
             cost: Cost::Low,
             probe: basic_layout,
         },
@@ -643,7 +643,7 @@ fn basic_layout(p: &mut Probe<'_>) -> Verdict {
     let request = stat(id, token, &[]);
     match p.ask(socket, &request, &is_stat_reply) {
         Some(reply) => p.layout(&request, &reply),
-        None => deviates(&known::NO_BASIC_STAT, "no reply to 11 bytes"),
+        None => deviates(&NO_BASIC_STAT, "no reply to 11 bytes"),
     }
 }
 

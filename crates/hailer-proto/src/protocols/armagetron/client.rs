@@ -1,7 +1,6 @@
 //! The client: the big form, and the small form where the server requires it
 //! (spec/armagetron.md#6).
 
-use super::deviation::SMALL_FIRST;
 use super::message::{self, Info, Kind};
 use crate::model::{Address, Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
@@ -76,9 +75,6 @@ impl ArmagetronExchange {
             Depth::Ping => Box::default(),
             Depth::Basic | Depth::Full => status(&info, self.has_players),
         };
-        if self.has_small {
-            notes.deviation(&SMALL_FIRST, 0);
-        }
         status.deviations = notes.met().collect();
         Step::Done(status)
     }

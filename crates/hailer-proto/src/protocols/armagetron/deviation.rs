@@ -5,5 +5,4 @@ use crate::wire::deviations;
 deviations! {
     NO_SENDER "no-sender" "the reply ends without the number of its sender";
     SHORT_INFO "short-info" "the reply ends before the list of players or after it; missing fields are left out";
-    SMALL_FIRST "small-first" "the server sends details only after a request for the small form";
 }

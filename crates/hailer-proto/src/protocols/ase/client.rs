@@ -1,6 +1,6 @@
 //! The client: one letter, one reply (spec/ase.md#5).
 
-use super::deviation::{MISSING_PLAYERS, NO_FULL_REPLY, ODD_NUMBER};
+use super::deviation::{MISSING_PLAYERS, ODD_NUMBER};
 use super::message::{self, Kind, LISTED, Reply};
 use crate::model::{Address, Extra, Player, Rule, Status, Text};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
@@ -56,13 +56,13 @@ impl AseExchange {
             Ok(reply) => reply,
             Err(error) => return Step::Bad(error.into()),
         };
-        if kind == Kind::Short {
-            notes.deviation(&NO_FULL_REPLY, 0);
-        }
         let mut status = match self.depth {
             Depth::Ping => Box::<Status>::default(),
             _ => status(&reply, kind, self.has_players, &mut notes),
         };
+        if kind == Kind::Short {
+            status.add_unanswered("full");
+        }
         status.deviations = notes.met().collect();
         Step::Done(status)
     }

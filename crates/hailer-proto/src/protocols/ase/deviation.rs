@@ -3,7 +3,6 @@
 use crate::wire::deviations;
 
 deviations! {
-    NO_FULL_REPLY "no-full-reply" "no reply to a full query, but one to a short query";
     CUT_LIST "cut-list" "the reply ends within a rule or a player; those before it are kept";
     MISSING_PLAYERS "missing-players" "there are fewer players in the list than the server counts";
     MISSING_END "missing-end" "the rules end with the datagram instead of an empty key";

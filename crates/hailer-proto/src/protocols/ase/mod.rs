@@ -45,7 +45,10 @@ static INFO: Info = Info {
         request: 1,
         reply: server::DEFAULT_REPLY,
     },
-    fields: &[],
+    fields: &[Doc::new(
+        "unanswered",
+        "`full` if only a short request got a reply, which lacks details",
+    )],
     player_fields: &[
         Doc::new("skin", "Skin or model of the player, as sent"),
         Doc::new("time", "Time since the player joined, as sent"),

@@ -291,18 +291,22 @@ fn short(status: &Status, max_reply: usize) -> Vec<u8> {
         write_text(&text, &mut out);
     }
     let password = u8::from(status.has_password == Some(true));
-    let online = byte(status.players.count());
-    out.extend([password, 0, online, byte(status.players.max.unwrap_or(0))]);
-    let names = status
-        .players
-        .list
-        .iter()
-        .map(|player| line(player.name.raw(), MAX_TEXT));
-    for name in names.filter(|name| !name.is_empty()) {
-        if out.len() + 1 + name.len() > max_reply {
+    let counted = byte(status.players.count());
+    out.extend([password, 0, counted, byte(status.players.max.unwrap_or(0))]);
+    let list = status.players.list.iter();
+    let names = list.map(|player| line(player.name.raw(), MAX_TEXT));
+    let names: Vec<String> = names.filter(|name| !name.is_empty()).collect();
+    let unlisted = (online(status) as usize).saturating_sub(names.len());
+    // Names that do not fit are sent empty, as by MTA, so that their number is that of the players.
+    let mut left = names.len() + unlisted;
+    let unlisted = core::iter::repeat_n("", unlisted);
+    for name in names.iter().map(String::as_str).chain(unlisted) {
+        left -= 1;
+        let has_room = out.len() + 1 + name.len() + left <= max_reply;
+        if out.len() == max_reply {
             break;
         }
-        write_text(&name, &mut out);
+        write_text(if has_room { name } else { "" }, &mut out);
     }
     out
 }

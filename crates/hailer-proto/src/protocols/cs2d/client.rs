@@ -1,6 +1,6 @@
 //! The client: one request, whose reply has one or two datagrams (spec/cs2d.md#6).
 
-use super::deviation::{NO_PLAYERS, UNREADABLE_PLAYERS};
+use super::deviation::UNREADABLE_PLAYERS;
 use super::message::{Player as WirePlayer, REQUEST, Reply, Server, flag};
 use crate::model::{Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
@@ -64,8 +64,8 @@ impl Cs2dExchange {
     }
 
     fn finish_without_players(&mut self) -> Step {
-        if self.status.is_some() {
-            self.deviations.push(&NO_PLAYERS);
+        if let Some(status) = &mut self.status {
+            status.add_unanswered("players");
         }
         self.finish()
     }

@@ -6,5 +6,4 @@ deviations! {
     TRAILING_BYTES "trailing-bytes" "bytes follow the end of the server's message";
     SHORT_STATUS "short-status" "the server's message ends after the counts of players; missing fields are left out";
     UNREADABLE_PLAYERS "unreadable-players" "the list of players is unreadable and left out";
-    NO_PLAYERS "no-players" "the server never sends the list of players";
 }

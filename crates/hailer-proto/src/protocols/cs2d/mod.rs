@@ -50,6 +50,7 @@ static INFO: Info = Info {
             "Whether there is damage outside of the screen",
         ),
         Doc::new("downloads", "Whether the server offers files"),
+        Doc::new("unanswered", "Part that did not arrive: `players`"),
     ],
     player_fields: &[
         Doc::new("id", "Number of the player"),

@@ -1,6 +1,5 @@
 //! The client: details, then the list of players (spec/lhmp.md#5).
 
-use super::deviation::NO_PLAYERS;
 use super::message::{Details, Kind, read_players};
 use crate::model::{Extra, Player, Status, Text};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
@@ -58,7 +57,7 @@ impl LhmpExchange {
     fn finish_without_players(&mut self) -> Step {
         match self.status.take() {
             Some(mut status) => {
-                status.deviations.push(&NO_PLAYERS);
+                status.add_unanswered("players");
                 Step::Done(status)
             }
             None => Step::Wait,

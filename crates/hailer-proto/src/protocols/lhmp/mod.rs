@@ -38,7 +38,10 @@ static INFO: Info = Info {
         request: 1,
         reply: 0,
     },
-    fields: &[Doc::new("website", "Website of the server")],
+    fields: &[
+        Doc::new("website", "Website of the server"),
+        Doc::new("unanswered", "Request without a reply: `players`"),
+    ],
     player_fields: &[Doc::new("id", "Number of the player")],
     deviations: deviation::ALL,
     has_responder: false,

@@ -2,7 +2,6 @@
 //!
 //! Limits: 255 players, 256 rules.
 
-use super::deviation::MISSING_PLAYERS;
 use super::message::{Game, Player as WirePlayer, Reply, Request, Server};
 use crate::model::{Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Exchange, Input, Step};
@@ -13,6 +12,8 @@ use alloc::vec::Vec;
 
 /// Requests for one player or rule without a reply, after which it counts as missing.
 const TRIES: u8 = 3;
+/// Name of the list of players in the extra `unanswered`.
+const PLAYERS: &str = "players";
 /// Limit on rules.
 const MAX_RULES: usize = 256;
 /// Default port of Hexen II.
@@ -89,7 +90,7 @@ impl NetQuakeExchange {
     fn list(&self) -> Option<&'static str> {
         match self.state {
             State::Server => None,
-            State::Player { .. } => Some("players"),
+            State::Player { .. } => Some(PLAYERS),
             State::Rule { .. } => Some("rules"),
         }
     }
@@ -134,15 +135,16 @@ impl NetQuakeExchange {
     }
 
     fn finish(&mut self) -> Step {
+        let expected = self.status.players.online.unwrap_or_default();
+        let lacks_players = self.has_players && (self.players.len() as i64) < expected;
+        if lacks_players && self.incomplete != Some(PLAYERS) {
+            self.status.add_unanswered(PLAYERS);
+        }
         if let Some(list) = self.incomplete {
-            self.status.extra.push(Extra::new("unanswered", list));
+            self.status.add_unanswered(list);
         }
         if self.has_players {
             let players = core::mem::take(&mut self.players);
-            let expected = self.status.players.online.unwrap_or_default();
-            if (players.len() as i64) < expected {
-                self.status.add_deviations([&MISSING_PLAYERS]);
-            }
             self.status.players.set_list(players);
         }
         Step::Done(core::mem::take(&mut self.status))

@@ -5,5 +5,4 @@ use crate::wire::deviations;
 deviations! {
     TRAILING_BYTES "trailing-bytes" "bytes follow the last field of the reply";
     WRONG_LENGTH "wrong-length" "the length in the header is not that of the datagram";
-    MISSING_PLAYERS "missing-players" "some of the counted players get no reply; the others are listed";
 }

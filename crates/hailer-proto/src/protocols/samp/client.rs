@@ -146,18 +146,16 @@ impl SampExchange {
         let Some(mut status) = self.status.take() else {
             return Step::Wait;
         };
-        for (kind, deviation) in [
-            (Kind::Rules, &SILENT_RULES),
-            (Kind::Players, &SILENT_PLAYERS),
-            (Kind::Details, &SILENT_PLAYERS),
-            (Kind::Links, &SILENT_LINKS),
+        let is_waiting = |kinds: &[Kind]| kinds.iter().any(|kind| self.waiting.contains(kind));
+        for (is_missing, name) in [
+            (is_waiting(&[Kind::Rules]), "rules"),
+            (is_waiting(&[Kind::Players, Kind::Details]), "players"),
+            (self.is_without_details && self.has_list, "details"),
+            (is_waiting(&[Kind::Links]), "links"),
         ] {
-            if self.waiting.contains(&kind) {
-                self.notes.deviation(deviation, 0);
+            if is_missing {
+                status.add_unanswered(name);
             }
-        }
-        if self.is_without_details && self.has_list {
-            self.notes.deviation(&NO_DETAILS, 0);
         }
         status.deviations = self.notes.met().collect();
         Step::Done(status)

@@ -48,6 +48,10 @@ static INFO: Info = Info {
         Doc::new("light-banner", "Link to a banner for light pages"),
         Doc::new("dark-banner", "Link to a banner for dark pages"),
         Doc::new("logo", "Link to a logo"),
+        Doc::new(
+            "unanswered",
+            "Requests without a reply: `rules`, `players`, `details` of players, `links`",
+        ),
     ],
     player_fields: &[Doc::new("id", "Number of the player")],
     deviations: deviation::ALL,

@@ -13,6 +13,8 @@ use alloc::{boxed::Box, vec::Vec};
 const TURNS: [Form; 3] = [Form::Extended, Form::Extended, Form::Five];
 /// Requests for a part of a reply, after which the exchange ends without it.
 const TRIES: u8 = 2;
+/// Largest number of clients that 0.5 lists.
+const MAX_LISTED_FIVE: i64 = 16;
 /// Most datagrams of a reply.
 const MAX_PARTS: usize = 64;
 
@@ -111,21 +113,27 @@ impl Parts {
 
     /// Returns whether no further part is expected.
     fn is_complete(&self) -> bool {
-        let has_parts = matches!(self.form, Form::Extended | Form::SixtyFour);
         let listed = self.listed();
-        self.status.is_some() && (listed >= self.expected || listed == 0 || !has_parts)
+        self.status.is_some() && (listed >= self.expected || listed == 0 || !self.has_parts())
+    }
+
+    /// Returns whether a list can have several datagrams.
+    fn has_parts(&self) -> bool {
+        matches!(self.form, Form::Extended | Form::SixtyFour)
     }
 
     /// Returns the status with the clients that are there.
     fn finish(self, has_players: bool) -> Option<Box<Status>> {
         let listed = self.listed();
+        let has_parts = self.has_parts();
         let mut status = self.status?;
         status.deviations = self.deviations;
-        if listed < self.expected {
-            status.deviations.push(match listed {
-                0 => &PLAYERS_LEFT_OUT,
-                _ => &MISSING_PLAYERS,
-            });
+        match listed {
+            listed if listed >= self.expected => {}
+            0 => status.deviations.push(&PLAYERS_LEFT_OUT),
+            // A part may be lost.
+            _ if has_parts => status.add_unanswered("players"),
+            _ => status.deviations.push(&MISSING_PLAYERS),
         }
         let is_withheld = listed == 0 && status.players.online != Some(0);
         if has_players && !is_withheld {
@@ -247,22 +255,15 @@ impl TeeworldsExchange {
             let Some(mut status) = self.earlier.take() else {
                 return Step::Wait;
             };
-            // A reply that lists too few clients is not the same as none.
-            if let State::Parts(Parts {
-                status: Some(_),
-                lists,
-                ..
-            }) = &self.state
+            // A reply that lists no clients is not the same as none. If it lists too few, a part may
+            // be lost.
+            if let State::Parts(parts) = &self.state
+                && parts.status.is_some()
+                && parts.listed() == 0
             {
-                let is_empty = lists.iter().all(|(_, list)| list.is_empty());
-                status.deviations.push(if is_empty {
-                    &PLAYERS_LEFT_OUT
-                } else {
-                    &MISSING_PLAYERS
-                });
+                status.deviations.push(&PLAYERS_LEFT_OUT);
             }
-            let form = Form::SixtyFour.name();
-            status.extra.push(Extra::new("unanswered", form));
+            status.add_unanswered(Form::SixtyFour.name());
             return Step::Done(status);
         }
         let State::Parts(parts) = core::mem::replace(&mut self.state, State::Searching) else {
@@ -272,8 +273,7 @@ impl TeeworldsExchange {
             return Step::Wait;
         };
         if !self.unanswered.is_empty() {
-            let unanswered = Extra::new("unanswered", self.unanswered);
-            status.extra.push(unanswered);
+            status.add_unanswered(self.unanswered);
         }
         Step::Done(status)
     }
@@ -426,7 +426,7 @@ impl Exchange for TeeworldsExchange {
 /// Returns the number of clients that a reply should list.
 fn expected(info: &Info<'_>) -> i64 {
     let count = match info.form {
-        Form::Five => info.players,
+        Form::Five => info.players.map(|players| players.min(MAX_LISTED_FIVE)),
         _ => info.clients,
     };
     // Hailer's responder sends the number of listed clients (spec/teeworlds.md#9).

@@ -69,7 +69,10 @@ static INFO: Info = Info {
             "score-is-time",
             "Whether scores are times in seconds, as in races",
         ),
-        Doc::new("unanswered", "Forms of the request without a reply"),
+        Doc::new(
+            "unanswered",
+            "Forms of the request without a reply; `players` if the list is incomplete",
+        ),
     ],
     player_fields: &[
         Doc::new("clan", "Clan"),

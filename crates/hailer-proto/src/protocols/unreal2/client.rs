@@ -86,7 +86,6 @@ impl Unreal2Exchange {
         match self.state {
             State::Info => {}
             State::Rules if is_over => {
-                self.note_missing_rules();
                 return self.after_rules(out);
             }
             State::Players(_) | State::Fence if is_over => return self.finish(),
@@ -105,18 +104,17 @@ impl Unreal2Exchange {
         self.send(out)
     }
 
+    /// Returns whether no reply with rules has arrived, or fewer rules than announced.
+    fn lacks_rules(&self) -> bool {
+        let mut seen = self.seen.iter();
+        let has_reply = seen.any(|seen| Kind::of_reply(seen) == Some(Kind::Rules));
+        let count = self.rule_count().unwrap_or(0);
+        !has_reply || self.rules.len() < count
+    }
+
     /// Accepts datagrams of this kind again.
     fn forget(&mut self, kind: Kind) {
         self.seen.retain(|seen| Kind::of_reply(seen) != Some(kind));
-    }
-
-    fn note_missing_rules(&mut self) {
-        let deviation = if self.rules.is_empty() {
-            &SILENT_RULES
-        } else {
-            &MISSING_RULES
-        };
-        self.notes.deviation(deviation, 0);
     }
 
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
@@ -260,16 +258,12 @@ impl Unreal2Exchange {
     /// Ends with the parts that are there.
     fn finish(&mut self) -> Step {
         let mut status = core::mem::take(&mut self.status);
-        if self.state == State::Rules && self.depth == Depth::Full {
-            self.note_missing_rules();
+        if self.depth == Depth::Full && self.lacks_rules() {
+            status.add_unanswered("rules");
         }
-        if let State::Players(expected) = self.state {
-            let listed = self.players.len() as i64;
-            match listed {
-                0 if self.scoreboard.is_empty() => self.notes.deviation(&SILENT_PLAYERS, 0),
-                _ if listed < expected => self.notes.deviation(&MISSING_PLAYERS, 0),
-                _ => {}
-            }
+        if matches!(self.state, State::Players(expected) if (self.players.len() as i64) < expected)
+        {
+            status.add_unanswered("players");
         }
         self.add_rules(&mut status);
         let listed = core::mem::take(&mut self.players);

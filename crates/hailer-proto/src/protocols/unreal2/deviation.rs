@@ -9,8 +9,4 @@ deviations! {
     TRAILING_BYTES "trailing-bytes" "bytes follow the end of the information";
     EMPTY_REPLY "empty-reply" "a reply with rules or players has none";
     UNREADABLE_PART "unreadable-part" "a datagram of the reply is unreadable and left out";
-    SILENT_RULES "silent-rules" "a request for rules gets no reply";
-    SILENT_PLAYERS "silent-players" "a request for players gets no reply although there are some";
-    MISSING_RULES "missing-rules" "there are fewer rules than the server announces";
-    MISSING_PLAYERS "missing-players" "there are fewer players in the list than the server counts";
 }

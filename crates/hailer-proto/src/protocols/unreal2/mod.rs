@@ -59,6 +59,10 @@ static INFO: Info = Info {
             "scoreboard",
             "Lines of the list that are no players, such as teams, with their scores",
         ),
+        Doc::new(
+            "unanswered",
+            "Requests without a complete reply: `rules`, `players`",
+        ),
     ],
     player_fields: &[
         Doc::new("id", "Number of the player"),

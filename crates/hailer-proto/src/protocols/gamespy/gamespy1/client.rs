@@ -1,8 +1,8 @@
 //! The client: one request, a reply of up to 64 parts (spec/gamespy1.md#4).
 
-use super::deviation::{FINAL_EVERYWHERE, FINAL_MISSING};
+use super::deviation::FINAL_EVERYWHERE;
 use super::message::{self, MAX_PARTS, Part};
-use crate::model::{Extra, Roster, Status};
+use crate::model::{Roster, Status};
 use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
 use crate::wire::Notes;
 use alloc::boxed::Box;
@@ -155,7 +155,6 @@ impl GameSpy1Exchange {
     /// without a name.
     fn give_up(&mut self) -> Step {
         self.replies.splice(0..0, self.contradicted.take());
-        self.notes.deviation(&FINAL_MISSING, 0);
         let notes = self.notes.clone();
         let mut order: Vec<usize> = (0..self.replies.len()).collect();
         let parts = |index: &usize| self.replies.get(*index).map_or(0, |it| it.parts.len());
@@ -200,13 +199,15 @@ impl GameSpy1Exchange {
         if !is_counted && !reply.is_ambiguous && status.players.roster == Roster::Whole {
             status.players.roster = Roster::Partial;
         }
-        // Only the counts show whether the last part of an ambiguous reply is missing.
-        if reply.is_ambiguous && status.players.roster == Roster::Partial {
-            notes.deviation(&FINAL_MISSING, 0);
-        }
         // Only the first form of a full request asks for keys that the other forms do not.
         if self.has_players && self.form > 0 {
-            status.extra.push(Extra::new("unanswered", "xserverquery"));
+            status.add_unanswered("xserverquery");
+        }
+        // Only the counts show whether the last part of an ambiguous reply is missing.
+        let is_short = reply.is_ambiguous && status.players.roster == Roster::Partial;
+        let is_whole = reply.is_complete() || reply.is_ambiguous && reply.has_no_gap();
+        if is_short || !is_whole {
+            status.add_unanswered("parts");
         }
         status.deviations = notes.met().collect();
         Step::Done(status)
@@ -306,7 +307,8 @@ mod tests {
         }
         let status = status(exchange.handle(Input::GiveUp, &mut Vec::new()));
         assert_eq!(status.title().as_deref(), Some("Old"));
-        assert_eq!(names(&status), ["final-missing"]);
+        assert_eq!(status.extra("unanswered"), Some(&"parts".into()));
+        assert!(names(&status).is_empty());
     }
 
     #[test]
@@ -327,6 +329,7 @@ mod tests {
         let mut exchange = GameSpy1Exchange::new(&Ask::default());
         assert_eq!(receive(&mut exchange, part), Step::Progress);
         let status = status(exchange.handle(Input::Timeout, &mut Vec::new()));
-        assert_eq!(names(&status), ["final-everywhere", "final-missing"]);
+        assert_eq!(names(&status), ["final-everywhere"]);
+        assert_eq!(status.extra("unanswered"), Some(&"parts".into()));
     }
 }

@@ -12,7 +12,6 @@ pub mod own {
     deviations! {
         FINAL_AFTER_QUERY_ID "final-after-query-id" "the end mark follows the query id";
         NO_QUERY_ID "no-query-id" "a datagram without a query id; its place is the order of arrival";
-        FINAL_MISSING "final-missing" "the end mark did not arrive before the deadline";
         UNCLOSED_FINAL "unclosed-final" "the end mark lacks its closing backslash";
         FINAL_EVERYWHERE "final-everywhere" "every datagram of a reply has the end mark";
         NO_SEPARATOR "no-separator" "a reply lacks the backslash before its first key";
@@ -29,7 +28,6 @@ pub use own::*;
 pub static ALL: &[&Deviation] = &[
     &FINAL_AFTER_QUERY_ID,
     &NO_QUERY_ID,
-    &FINAL_MISSING,
     &UNCLOSED_FINAL,
     &FINAL_EVERYWHERE,
     &NO_SEPARATOR,

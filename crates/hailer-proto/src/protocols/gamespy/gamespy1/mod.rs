@@ -55,7 +55,7 @@ static INFO: Info = Info {
         ),
         Doc::new(
             "unanswered",
-            "`xserverquery` if only a later form of the request got a reply; some keys may be missing",
+            "`xserverquery` if only a later form of the request got a reply, so that keys may be missing; `parts` if the reply is incomplete",
         ),
     ],
     player_fields: &[

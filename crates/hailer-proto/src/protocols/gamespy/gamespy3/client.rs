@@ -3,7 +3,7 @@
 use super::message::{self, Form, Jc2Player, MAX_PARTS, Parser, Part, UT3_NAMES};
 use crate::model::{Extra, Player, Roster, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
-use crate::protocols::gamespy::deviation::{PART_GAP, TRUNCATED_REPLY};
+use crate::protocols::gamespy::deviation::TRUNCATED_REPLY;
 use crate::protocols::gamespy::qr2::{SessionId, TYPE_CHALLENGE, TYPE_QUERY};
 use crate::wire::{ErrorKind, Notes, by_content};
 use alloc::boxed::Box;
@@ -175,18 +175,18 @@ impl GameSpy3Exchange {
         if count == 0 {
             return Step::Wait;
         }
-        let is_complete = match self.last {
-            Some(last) if count > last => true,
-            None if count == MAX_PARTS => {
-                notes.deviation(&TRUNCATED_REPLY, 0);
-                false
-            }
-            _ => {
-                notes.deviation(&PART_GAP, 0);
-                false
-            }
+        let is_truncated = self.last.is_none() && count == MAX_PARTS;
+        if is_truncated {
+            notes.deviation(&TRUNCATED_REPLY, 0);
+        }
+        let is_complete = self.last.is_some_and(|last| count > last);
+        // What seems to be cut may be in a part that did not arrive.
+        let is_lost = !is_complete && !is_truncated;
+        let (reply, jc2) = if is_lost {
+            parser.finish(&mut Notes::discarding())
+        } else {
+            parser.finish(&mut notes)
         };
-        let (reply, jc2) = parser.finish(&mut notes);
         let mut status = reply.status(self.has_players, &mut notes);
         if jc2.is_some() && status.map.is_none() {
             status.map = Some(JC2_MAP.into());
@@ -202,6 +202,9 @@ impl GameSpy3Exchange {
             status.players.roster = Roster::Partial;
         }
         add_ut3_names(&mut status);
+        if is_lost {
+            status.add_unanswered("parts");
+        }
         status.deviations = notes.met().collect();
         Step::Done(status)
     }

@@ -56,6 +56,7 @@ static INFO: Info = Info {
             "settings",
             "Meanings of the numbered keys of Unreal Tournament 3",
         ),
+        Doc::new("unanswered", "`parts` if the reply is incomplete"),
     ],
     player_fields: &[Doc::new(
         "fields",

@@ -1,6 +1,6 @@
 //! The client: handshake, then stat, with a resend for each stage (spec/minecraft-query.md#6.5).
 
-use super::deviation::{NO_BASIC_STAT, ODD_NUMBER};
+use super::deviation::ODD_NUMBER;
 use super::message::{self, Basic, Full, Key, Request, SessionId, Stat, Token};
 use crate::model::{Address, Extra, Player, Roster, Rule, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Fault, Input, Step};
@@ -113,15 +113,12 @@ impl MinecraftQueryExchange {
         let expected = (!is_fallback).then_some(self.is_full());
         match message::parse_stat(bytes, expected, &mut notes) {
             Ok(stat) => {
+                let end = Utf8::end_of(bytes);
+                let mut status = status(&stat, end, self.has_players, &mut notes);
                 if is_fallback && matches!(stat, Stat::Full(_)) {
-                    notes.deviation(&NO_BASIC_STAT, 0);
+                    status.add_unanswered("basic");
                 }
-                Step::Done(status(
-                    &stat,
-                    Utf8::end_of(bytes),
-                    self.has_players,
-                    &mut notes,
-                ))
+                Step::Done(status)
             }
             Err(error) => {
                 self.is_unreadable = true;

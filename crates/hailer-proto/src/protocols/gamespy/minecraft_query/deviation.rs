@@ -13,7 +13,6 @@ deviations! {
     WIDE_CONSTANTS "wide-constants" "constants of the full stat have four bytes instead of one, as in Paper 1.17";
     FULL_FOR_BASIC "full-for-basic" "a full stat answers a request for a basic one";
     BASIC_FOR_FULL "basic-for-full" "a basic stat answers a request for a full one";
-    NO_BASIC_STAT "no-basic-stat" "no reply to a request for a basic stat, but one to a request for a full one";
     PORT_AS_TEXT "port-as-text" "the port of the basic stat is decimal text";
     SPACED_KEY "spaced-key" "a key is spelt with a space, such as `game type`";
     NUL_IN_MOTD "nul-in-motd" "the MOTD holds NUL bytes, which can imitate later pairs";

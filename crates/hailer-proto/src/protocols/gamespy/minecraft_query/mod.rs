@@ -54,6 +54,10 @@ static INFO: Info = Info {
             "plugins",
             "Plugins with their versions, the part of `plugins` after the colon",
         ),
+        Doc::new(
+            "unanswered",
+            "`basic` if only a full request got a reply, although a basic one was enough",
+        ),
     ],
     player_fields: &[],
     deviations: deviation::ALL,
