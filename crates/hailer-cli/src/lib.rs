@@ -18,6 +18,8 @@ mod observe;
 mod packet_filter;
 mod population;
 mod print;
+#[cfg(feature = "top")]
+mod terminal;
 mod values;
 mod web;
 

@@ -19,7 +19,7 @@ mod query;
 #[cfg(feature = "game")]
 pub(crate) mod secrets;
 mod serve;
-mod service;
+pub(crate) mod service;
 mod status;
 mod stop;
 mod sweep;

@@ -9,8 +9,6 @@ pub(crate) mod fields;
 pub(crate) mod game;
 #[cfg(feature = "top")]
 pub(crate) mod icon;
-#[cfg(feature = "top")]
-pub(crate) mod ink;
 pub(crate) mod json;
 pub(crate) mod lines;
 pub(crate) mod ndjson;

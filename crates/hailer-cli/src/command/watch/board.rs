@@ -74,7 +74,7 @@ pub(super) struct Entry {
     pub(super) samples: VecDeque<SamplePoint>,
     /// Whether samples from before the start were fetched.
     pub(super) has_before: bool,
-    /// The name as one printable line.
+    /// The version as one printable line.
     pub(super) version: String,
     /// The MOTD, otherwise the title, as one line without colors.
     pub(super) motd: String,
@@ -98,16 +98,11 @@ impl Entry {
 
     fn spell(&mut self) {
         let last_status = self.seen.last_status.as_deref();
-        self.version = last_status
-            .and_then(|last_status| last_status.version.as_deref())
-            .map(short)
-            .unwrap_or_default();
-        let motd = last_status.and_then(|last_status| {
-            last_status
-                .motd
-                .as_ref()
-                .map(Text::plain)
-                .or_else(|| last_status.title.clone().map(Into::into))
+        let version = last_status.and_then(|last| last.version.as_deref());
+        self.version = version.map(short).unwrap_or_default();
+        let motd = last_status.and_then(|last| {
+            let motd = last.motd.as_ref().map(Text::plain);
+            motd.or_else(|| last.title.clone().map(Into::into))
         });
         self.motd = motd.map(|motd| short(&motd)).unwrap_or_default();
         let server = &self.seen.server;
@@ -161,9 +156,10 @@ fn short(text: &str) -> String {
 }
 
 /// Columns that the table can be sorted by, with their digits and headers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum SortKey {
     /// The order of the arguments, or of the monitor.
+    #[default]
     Given,
     State,
     Name,
@@ -177,42 +173,31 @@ pub(super) enum SortKey {
 }
 
 impl SortKey {
-    /// All columns, each at the index of its digit.
-    pub(super) const ALL: [Self; 10] = [
-        Self::Given,
-        Self::State,
-        Self::Name,
-        Self::Group,
-        Self::Players,
-        Self::Latency,
-        Self::Uptime,
-        Self::Version,
-        Self::Protocol,
-        Self::Motd,
+    /// All columns with their headers, each at the index of its digit.
+    pub(super) const ALL: [(Self, &'static str); 10] = [
+        (Self::Given, "as given"),
+        (Self::State, "state"),
+        (Self::Name, "name"),
+        (Self::Group, "group"),
+        (Self::Players, "players"),
+        (Self::Latency, "ms"),
+        (Self::Uptime, "up%"),
+        (Self::Version, "version"),
+        (Self::Protocol, "protocol"),
+        (Self::Motd, "MOTD"),
     ];
 
     pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Given => "as given",
-            Self::State => "state",
-            Self::Name => "name",
-            Self::Group => "group",
-            Self::Players => "players",
-            Self::Latency => "ms",
-            Self::Uptime => "up%",
-            Self::Version => "version",
-            Self::Protocol => "protocol",
-            Self::Motd => "MOTD",
-        }
+        Self::ALL[self.digit()].1
     }
 
     pub(super) fn digit(self) -> usize {
-        Self::ALL.iter().position(|by| *by == self).unwrap_or(0)
+        self as usize
     }
 }
 
 /// Column to sort by, and whether in reverse.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sort {
     pub(super) by: SortKey,
     pub(super) is_descending: bool,
@@ -258,7 +243,7 @@ pub(super) struct ServerHistory {
 }
 
 /// State of all servers, their order and their events.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Board {
     entries: Vec<Entry>,
     by_id: HashMap<ServerId, usize>,
@@ -273,25 +258,6 @@ pub(super) struct Board {
     is_stale: bool,
 }
 
-impl Default for Board {
-    fn default() -> Self {
-        Self {
-            entries: Vec::new(),
-            by_id: HashMap::new(),
-            order: Vec::new(),
-            sort: Sort {
-                by: SortKey::Given,
-                is_descending: false,
-            },
-            filter: Filter::default(),
-            totals: Totals::default(),
-            events: VecDeque::new(),
-            has_groups: false,
-            is_stale: false,
-        }
-    }
-}
-
 impl Board {
     /// Stores states from a feed. Returns the servers that went up or down.
     pub(super) fn see(&mut self, seen: Vec<ServerView>) -> Vec<ServerId> {
@@ -303,7 +269,7 @@ impl Board {
                 self.entries.push(Entry::new(seen.clone()));
                 self.entries.len() - 1
             });
-            let most = (MAX_TOTAL_SAMPLES / self.by_id.len()).clamp(MIN_SAMPLES, MAX_SAMPLES);
+            let most = self.max_samples();
             let Some(entry) = self.entries.get_mut(place) else {
                 continue;
             };
@@ -338,50 +304,40 @@ impl Board {
 
     /// Inserts earlier samples, oldest first, before the stored ones.
     pub(super) fn remember(&mut self, id: ServerId, samples: Vec<SamplePoint>) {
-        let most = (MAX_TOTAL_SAMPLES / self.by_id.len().max(1)).clamp(MIN_SAMPLES, MAX_SAMPLES);
-        let Some(entry) = self
-            .by_id
-            .get(&id)
-            .and_then(|place| self.entries.get_mut(*place))
-        else {
+        let most = self.max_samples();
+        let place = self.by_id.get(&id);
+        let Some(entry) = place.and_then(|place| self.entries.get_mut(*place)) else {
             return;
         };
         entry.has_before = true;
-        let oldest = entry
-            .samples
-            .front()
-            .map_or(Millis::MAX, |sample| sample.at);
-        for sample in samples
+        let stored = &mut entry.samples;
+        let oldest = stored.front().map_or(Millis::MAX, |sample| sample.at);
+        let room = most.saturating_sub(stored.len());
+        let earlier = samples
             .into_iter()
             .rev()
-            .filter(|sample| sample.at < oldest)
-        {
-            if entry.samples.len() >= most {
-                break;
-            }
-            entry.samples.push_front(sample);
-        }
+            .filter(|sample| sample.at < oldest);
+        earlier
+            .take(room)
+            .for_each(|sample| stored.push_front(sample));
+    }
+
+    /// Returns the maximum number of samples of each server.
+    fn max_samples(&self) -> usize {
+        (MAX_TOTAL_SAMPLES / self.by_id.len().max(1)).clamp(MIN_SAMPLES, MAX_SAMPLES)
     }
 
     /// Removes all other servers.
     pub(super) fn keep(&mut self, ids: &[ServerId]) {
         let ids: HashSet<ServerId> = ids.iter().copied().collect();
-        if self
-            .entries
-            .iter()
-            .all(|entry| ids.contains(&entry.seen.server.id))
-        {
-            return;
-        }
+        let before = self.entries.len();
         self.entries
             .retain(|entry| ids.contains(&entry.seen.server.id));
-        let places = self
-            .entries
-            .iter()
-            .enumerate()
-            .map(|(place, entry)| (entry.seen.server.id, place));
-        self.by_id = places.collect();
-        self.arrange();
+        if self.entries.len() < before {
+            let ids = self.entries.iter().map(|entry| entry.seen.server.id);
+            self.by_id = ids.zip(0..).collect();
+            self.arrange();
+        }
     }
 
     /// Stores an event.
@@ -429,11 +385,8 @@ impl Board {
             totals.up += usize::from(entry.seen.state == State::Up);
             totals.down += usize::from(entry.seen.state == State::Down);
             totals.players += u64::from(entry.players().unwrap_or(0));
-            totals.max += entry
-                .seen
-                .last
-                .and_then(|last| last.max)
-                .map_or(0, u64::from);
+            let max = entry.seen.last.and_then(|last| last.max);
+            totals.max += u64::from(max.unwrap_or(0));
             self.has_groups |= !entry.seen.server.group.is_empty();
             if self.filter.matches(entry.word(), &entry.words) {
                 self.order.push(place as u32);
@@ -736,7 +689,7 @@ mod tests {
                 .collect(),
         );
         let started = std::time::Instant::now();
-        for by in SortKey::ALL {
+        for (by, _) in SortKey::ALL {
             board.sort_by(Sort {
                 by,
                 is_descending: true,

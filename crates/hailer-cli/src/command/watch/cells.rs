@@ -1,14 +1,11 @@
 //! Values of a server as colored text, for the table and the details.
 
 use super::board::Entry;
-use crate::command::top::draw::dim;
-use crate::print::line;
-use hailer::Text;
-use hailer::proto::model::{TextColor, printable};
+use crate::print::rate;
+use crate::terminal::widgets::{dim, in_color};
 use hailer_monitor::health::State;
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
-use unicode_width::UnicodeWidthStr;
 
 /// Latency in microseconds from which it is colored as slow.
 const SLOW_MICROS: u32 = 100_000;
@@ -18,16 +15,16 @@ const VERY_SLOW_MICROS: u32 = 250_000;
 /// Returns symbol, word and color of a state.
 pub(super) fn state(entry: &Entry) -> (&'static str, Style) {
     match entry.seen.state {
-        _ if entry.seen.is_flapping => ("◐ flaps", Style::new().fg(Color::Yellow)),
-        State::Up => ("● up", Style::new().fg(Color::Green)),
-        State::Down => ("✗ down", Style::new().fg(Color::Red)),
+        _ if entry.seen.is_flapping => ("◐ flaps", in_color(Color::Yellow)),
+        State::Up => ("● up", in_color(Color::Green)),
+        State::Down => ("✗ down", in_color(Color::Red)),
         State::Unknown => ("○ new", dim()),
     }
 }
 
 /// Returns the color of a latency in microseconds.
 pub(super) fn speed(micros: u32) -> Style {
-    Style::new().fg(match micros {
+    in_color(match micros {
         ..SLOW_MICROS => Color::Green,
         SLOW_MICROS..VERY_SLOW_MICROS => Color::Yellow,
         _ => Color::Red,
@@ -35,145 +32,70 @@ pub(super) fn speed(micros: u32) -> Style {
 }
 
 /// Formats the uptime of the last day. Anything below 100 % is never rounded up to it.
-pub(super) fn uptime(share: Option<f32>) -> Line<'static> {
+pub(super) fn uptime(share: Option<f32>) -> Span<'static> {
     let Some(share) = share else {
-        return Line::styled("-", dim());
+        return Span::styled("-", dim());
     };
-    let (share, color) = match share {
-        1.0.. => return Line::styled("100", Style::new().fg(Color::Green)),
-        0.99.. => (share, Color::Green),
-        0.9.. => (share, Color::Yellow),
-        _ => (share, Color::Red),
+    let color = match share {
+        1.0.. => return Span::styled("100", in_color(Color::Green)),
+        0.99.. => Color::Green,
+        0.9.. => Color::Yellow,
+        _ => Color::Red,
     };
-    Line::styled(
-        format!("{:.1}", (share * 1e3).floor() / 10.0),
-        Style::new().fg(color),
-    )
+    let percent = (share * 1e3).floor() / 10.0;
+    Span::styled(format!("{percent:.1}"), in_color(color))
 }
 
-/// Returns a text with its colors, as one line of at most `width` columns.
-pub(super) fn colored(text: &Text, width: usize) -> Line<'static> {
-    let mut fitting = BoundedLine::new(width);
-    text.runs()
-        .take_while(|(style, piece)| fitting.push(piece, style_of(*style)))
-        .for_each(drop);
-    fitting.line()
+/// Formats player counts in aligned columns: `  12/20`.
+pub(super) fn players(entry: &Entry) -> Line<'static> {
+    let few = |number: u32| match number {
+        ..10_000 => number.to_string(),
+        _ => rate(f64::from(number)),
+    };
+    let Some(last) = entry.seen.last.filter(|last| last.is_answered) else {
+        return Line::styled("   -", dim());
+    };
+    let on = last.players.map_or("?".into(), few);
+    let max = last.max.map(|max| format!("/{}", few(max)));
+    Line::from(vec![
+        Span::raw(format!("{on:>4}")),
+        Span::styled(max.unwrap_or_default(), dim()),
+    ])
 }
 
-/// Returns the first non-empty lines of a text with its colors.
-pub(super) fn colored_lines(text: &Text, width: usize, most: usize) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
-    let mut last = BoundedLine::new(width);
-    for (style, piece) in text.runs() {
-        for (number, part) in piece.split('\n').enumerate() {
-            if number > 0 {
-                let line = std::mem::replace(&mut last, BoundedLine::new(width)).line();
-                lines.extend(Some(line).filter(|line| !is_blank(line)));
-                if lines.len() == most {
-                    return lines;
-                }
-            }
-            last.push(part, style_of(style));
-        }
-    }
-    lines.extend(Some(last.line()).filter(|line| !is_blank(line)));
-    lines
+/// Formats a latency in milliseconds; slow ones are colored.
+pub(super) fn latency(micros: Option<u32>) -> Span<'static> {
+    let Some(micros) = micros else {
+        return Span::styled("-", dim());
+    };
+    let milliseconds = f64::from(micros) / 1e3;
+    let words = match milliseconds {
+        ..99.95 => format!("{milliseconds:.1}"),
+        ..99_999.5 => format!("{milliseconds:.0}"),
+        _ => rate(milliseconds),
+    };
+    Span::styled(words, speed(micros))
 }
 
-fn is_blank(line: &Line<'_>) -> bool {
-    line.spans.iter().all(|span| span.content.trim().is_empty())
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// A line of text spans that stops at a width.
-pub(super) struct BoundedLine {
-    spans: Vec<Span<'static>>,
-    room: usize,
-    width: usize,
-    is_full: bool,
-}
-
-impl BoundedLine {
-    pub(super) fn new(width: usize) -> Self {
-        Self {
-            spans: Vec::new(),
-            room: width,
-            width,
-            is_full: width == 0,
-        }
-    }
-
-    /// Appends a span, and cuts it with `…` where the width ends. Returns whether there is room for
-    /// more.
-    pub(super) fn push(&mut self, text: &str, style: Style) -> bool {
-        // Limits characters without a width, and the number of spans.
-        if self.is_full || self.spans.len() > self.width {
-            return false;
-        }
-        let text: String = text.chars().take(4 * self.width).collect();
-        let text = printable(&text);
-        if text.is_empty() {
-            return true;
-        }
-        if self.room == 0 {
-            // Replace the last character by `…`.
-            self.is_full = true;
-            return false;
-        }
-        self.is_full = text.width() > self.room;
-        let text = if self.is_full {
-            line(&text, self.room)
-        } else {
-            text
-        };
-        self.room = self.room.saturating_sub(text.width());
-        self.spans.push(Span::styled(text, style));
-        !self.is_full
-    }
-
-    pub(super) fn line(self) -> Line<'static> {
-        Line::from(self.spans)
-    }
-}
-
-fn style_of(style: hailer::proto::model::Style) -> Style {
-    let flags = [
-        (style.is_bold, Modifier::BOLD),
-        (style.is_italic, Modifier::ITALIC),
-        (style.is_underlined, Modifier::UNDERLINED),
-        (style.is_struck, Modifier::CROSSED_OUT),
-    ];
-    let modifiers = flags
-        .into_iter()
-        .filter(|(is_on, _)| *is_on)
-        .map(|(_, modifier)| modifier);
-    let styled = modifiers.fold(Style::new(), Style::add_modifier);
-    match style.color {
-        Some(color) => styled.fg(color_of(color)),
-        None => styled,
-    }
-}
-
-/// Maps the game's colors to the 16 of the terminal, whose user chose them to be readable. Black
-/// becomes gray.
-fn color_of(color: TextColor) -> Color {
-    match color {
-        TextColor::Rgb(r, g, b) => Color::Rgb(r, g, b),
-        TextColor::Legacy(code) => match code & 15 {
-            1 => Color::Blue,
-            2 => Color::Green,
-            3 => Color::Cyan,
-            4 => Color::Red,
-            5 => Color::Magenta,
-            6 => Color::Yellow,
-            7 => Color::Gray,
-            0 | 8 => Color::DarkGray,
-            9 => Color::LightBlue,
-            10 => Color::LightGreen,
-            11 => Color::LightCyan,
-            12 => Color::LightRed,
-            13 => Color::LightMagenta,
-            14 => Color::LightYellow,
-            _ => Color::White,
-        },
+    #[test]
+    fn uptime_is_never_rounded_up_to_100_percent() {
+        let words = |share| uptime(Some(share)).content.to_string();
+        assert_eq!(
+            [1.0, 0.9999, 0.5, 0.0].map(words),
+            ["100", "99.9", "50.0", "0.0"]
+        );
+        let words = |micros| latency(Some(micros)).content.to_string();
+        assert_eq!(
+            [0, 12_340, 99_960, 1_234_000, u32::MAX].map(words),
+            ["0.0", "12.3", "100", "1234", "4.3M"]
+        );
+        assert_eq!(
+            [99_999, 100_000, 250_000].map(|micros| speed(micros).fg.unwrap()),
+            [Color::Green, Color::Yellow, Color::Red]
+        );
     }
 }

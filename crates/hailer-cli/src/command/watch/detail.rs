@@ -1,20 +1,20 @@
 //! Details of one server: state, charts, players, events, rules and extras.
 
 use super::board::{Entry, SamplePoint, ServerHistory};
-use super::cells::{BoundedLine, colored_lines, speed, state, uptime};
-use super::view::View;
-use crate::command::top::draw::{bold, both_ends, dim};
-use crate::print::{line, padded, rate, since};
+use super::cells::{speed, state, uptime};
+use super::screen::WatchScreen;
+use crate::print::{line, padded, since};
+use crate::terminal::text::colored_lines;
+use crate::terminal::widgets::{self, both_ends, dim, fitting, halves, heading, in_color};
+use crate::terminal::widgets::{bold, lines};
 use hailer::Text;
 use hailer_monitor::health::State;
-use hailer_monitor::sample::{Event, EventKind, Millis};
+use hailer_monitor::sample::{Event, EventKind, Millis, ValueChange};
 use hailer_monitor::state::LastStatus;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style};
-use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Axis, Chart, Dataset, GraphType};
 use serde_json::Value;
 use unicode_width::UnicodeWidthStr;
 
@@ -36,79 +36,48 @@ const SIDE_BY_SIDE_WIDTH: u16 = 90;
 pub(super) fn draw(
     frame: &mut Frame<'_>,
     area: Rect,
-    view: &View<'_>,
+    screen: &WatchScreen,
     entry: &Entry,
     past: Option<&ServerHistory>,
 ) {
     let [head, charts, text] = places(area, entry, past);
-    for (y, line) in
-        (head.y..head.y + head.height).zip(facts(entry, past, view.now, usize::from(area.width)))
-    {
-        frame.render_widget(
-            line,
-            Rect {
-                y,
-                height: 1,
-                ..head
-            },
-        );
-    }
+    let now = (screen.clock)();
+    let width = usize::from(area.width);
+    lines(frame, head, facts(entry, past, now, width));
     if charts.height > 0 {
         let sides: [Rect; 2] = if charts.width >= SIDE_BY_SIDE_WIDTH {
-            let [left, _, right] = Layout::horizontal([
-                Constraint::Fill(1),
-                Constraint::Length(2),
-                Constraint::Fill(1),
-            ])
-            .areas(charts);
-            [left, right]
+            halves(charts)
         } else {
-            Layout::vertical([Constraint::Fill(1), Constraint::Fill(1)]).areas(charts)
+            Layout::vertical([Constraint::Fill(1); 2]).areas(charts)
         };
         let samples = samples(entry, past);
-        chart(
-            frame,
-            sides[0],
-            "players",
-            &samples,
-            view.now,
-            Color::Cyan,
-            |sample| sample.players,
-        );
-        chart(
-            frame,
-            sides[1],
-            "latency, ms",
-            &samples,
-            view.now,
-            Color::Green,
-            |sample| sample.latency,
-        );
+        let mut chart = |side, title, color, number: fn(&SamplePoint) -> Option<f32>| {
+            let seconds = |at: Millis| at.saturating_sub(now) as f64 / 1e3;
+            let points = samples
+                .iter()
+                .map(|sample| (seconds(sample.at), number(sample)));
+            let points: Vec<_> = points.collect();
+            widgets::chart(frame, side, title, &points, color);
+        };
+        chart(sides[0], "players", Color::Cyan, |sample| sample.players);
+        chart(sides[1], "latency, ms", Color::Green, |sample| {
+            sample.latency
+        });
     }
-    let lines = text_of(entry, past, view, usize::from(area.width));
-    for (y, line) in (text.y..text.y + text.height).zip(lines.into_iter().skip(view.scroll)) {
-        frame.render_widget(
-            line,
-            Rect {
-                y,
-                height: 1,
-                ..text
-            },
-        );
-    }
+    let shown = text_of(entry, past, screen, width).into_iter();
+    lines(frame, text, shown.skip(screen.scroll));
 }
 
 /// Returns how many lines can be scrolled.
 pub(super) fn most_scroll(
     area: Rect,
-    view: &View<'_>,
+    screen: &WatchScreen,
     entry: &Entry,
     past: Option<&ServerHistory>,
 ) -> usize {
     let [_, _, text] = places(area, entry, past);
-    text_of(entry, past, view, usize::from(area.width))
-        .len()
-        .saturating_sub(usize::from(text.height))
+    let lines = text_of(entry, past, screen, usize::from(area.width));
+    lines.len().saturating_sub(usize::from(text.height))
 }
 
 /// Divides the area into facts, charts and scrollable text. Facts come first, then a few lines of
@@ -159,108 +128,84 @@ fn facts(
     width: usize,
 ) -> Vec<Line<'static>> {
     let seen = &entry.seen;
-    let (word, style) = state(entry);
-    let word = match seen.since {
-        1.. => format!("{word} for {}", ago(seen.since, now)),
-        _ => word.to_owned(),
+    let (mut word, style) = {
+        let (word, style) = state(entry);
+        (word.to_owned(), style)
     };
+    if seen.since > 0 {
+        word += &format!(" for {}", ago(seen.since, now));
+    }
     let cut = u16::try_from(width).unwrap_or(u16::MAX);
-    let mut lines = vec![both_ends(
-        vec![Span::styled(line(&seen.server.name, width), bold())],
-        Span::styled(word, style),
-        cut,
-    )];
-    let address = last_status(entry, past)
-        .and_then(|last_status| last_status.address)
-        .map(|address| format!(" at {address}"))
-        .unwrap_or_default();
-    lines.push(Line::styled(
-        line(&format!("{}{address}", seen.server.target), width),
-        dim(),
-    ));
+    let name = Span::styled(line(&seen.server.name, width), bold());
+    let mut lines = vec![both_ends(vec![name], Span::styled(word, style), cut)];
     let answer = last_status(entry, past);
+    let mut target = seen.server.target.clone();
+    if let Some(address) = answer.and_then(|answer| answer.address) {
+        target += &format!(" at {address}");
+    }
+    lines.push(Line::styled(line(&target, width), dim()));
     if let Some(motd) = answer.and_then(motd) {
         lines.extend(colored_lines(&motd, width, MOTD_LINES));
     }
-    let mut words: Vec<Span<'static>> = Vec::new();
-    let mut add = |name: &str, value: Span<'static>| {
-        if !words.is_empty() {
-            words.push(Span::raw("  "));
-        }
-        words.push(Span::styled(format!("{name} "), dim()));
-        words.push(value);
-    };
-    if let Some(last) = seen.last.filter(|last| last.is_answered) {
-        let max = last.max.map(|max| format!(" of {max}")).unwrap_or_default();
-        let on = last
-            .players
-            .map_or("unknown".into(), |players| players.to_string());
-        add("players", Span::raw(format!("{on}{max}")));
-        if let Some(latency) = last.latency {
-            add(
-                "latency",
-                Span::styled(
-                    format!("{:.1} ms", f64::from(latency) / 1e3),
-                    speed(latency),
-                ),
-            );
-        }
-        if last.resent > 0 {
-            add(
-                "lost",
-                Span::raw(format!("{} of {} datagrams", last.resent, last.sent)),
-            );
-        }
-    }
-    if let Some(share) = uptime(seen.uptime).spans.into_iter().next() {
-        let style = uptime(seen.uptime).style.patch(share.style);
-        add("up", Span::styled(format!("{} %", share.content), style));
-    }
-    lines.push(fitting(words, width));
-    let named = |last_status: &LastStatus| {
+    lines.push(numbers(entry, width));
+    if let Some(answer) = answer {
         let named = [
-            ("game", last_status.game.clone()),
-            ("version", last_status.version.clone()),
-            ("map", last_status.map.clone()),
+            ("game", &answer.game),
+            ("version", &answer.version),
+            ("map", &answer.map),
         ];
-        let words = named
-            .into_iter()
-            .filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
-        words
-            .flat_map(|(name, value)| {
-                [
-                    Span::styled(format!("{name} "), dim()),
-                    Span::raw(format!("{}  ", line(&value, 40))),
-                ]
-            })
-            .collect::<Vec<_>>()
-    };
-    let named = answer.map(named).unwrap_or_default();
-    if !named.is_empty() {
-        lines.push(fitting(named, width));
+        let mut words = Vec::new();
+        for (name, value) in named {
+            if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
+                words.push(Span::styled(format!("{name} "), dim()));
+                words.push(Span::raw(format!("{}  ", line(value, 40))));
+            }
+        }
+        if !words.is_empty() {
+            lines.push(fitting(words, width));
+        }
     }
     if let Some(error) = &seen.error {
-        let words = if seen.state == State::Up {
-            "last error: "
-        } else {
-            ""
+        let words = match seen.state {
+            State::Up => "last error: ",
+            _ => "",
         };
-        lines.push(Line::styled(
-            line(&format!("{words}{}", error.1), width),
-            Style::new().fg(Color::Red),
-        ));
+        let error = line(&format!("{words}{}", error.1), width);
+        lines.push(Line::styled(error, in_color(Color::Red)));
     }
     lines
 }
 
-/// Cuts spans to a width.
-fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
-    let mut fitting = BoundedLine::new(width);
-    spans
-        .into_iter()
-        .take_while(|span| fitting.push(&span.content, span.style))
-        .for_each(drop);
-    fitting.line()
+/// Returns players, latency, lost datagrams and uptime.
+fn numbers(entry: &Entry, width: usize) -> Line<'static> {
+    let mut named = Vec::new();
+    if let Some(last) = entry.seen.last.filter(|last| last.is_answered) {
+        let max = last.max.map(|max| format!(" of {max}")).unwrap_or_default();
+        let on = last.players.map(|players| players.to_string());
+        let on = on.unwrap_or_else(|| "unknown".into());
+        named.push(("players", Span::raw(format!("{on}{max}"))));
+        if let Some(latency) = last.latency {
+            let words = format!("{:.1} ms", f64::from(latency) / 1e3);
+            named.push(("latency", Span::styled(words, speed(latency))));
+        }
+        if last.resent > 0 {
+            let words = format!("{} of {} datagrams", last.resent, last.sent);
+            named.push(("lost", Span::raw(words)));
+        }
+    }
+    let share = uptime(entry.seen.uptime);
+    named.push((
+        "up",
+        Span::styled(format!("{} %", share.content), share.style),
+    ));
+    let mut words = Vec::new();
+    for (name, value) in named {
+        if !words.is_empty() {
+            words.push(Span::raw("  "));
+        }
+        words.extend([Span::styled(format!("{name} "), dim()), value]);
+    }
+    fitting(words, width)
 }
 
 /// Returns the MOTD with its colors, which the list of a monitor lacks.
@@ -282,123 +227,11 @@ fn motd(last_status: &LastStatus) -> Option<Text> {
     }
 }
 
-/// Draws a line chart with axes. Polls without an answer are gaps.
-fn chart(
-    frame: &mut Frame<'_>,
-    area: Rect,
-    title: &str,
-    samples: &[SamplePoint],
-    now: Millis,
-    color: Color,
-    number: fn(&SamplePoint) -> Option<f32>,
-) {
-    let numbers = || {
-        samples
-            .iter()
-            .filter_map(number)
-            .filter(|number| number.is_finite())
-    };
-    let most = numbers().fold(0.0, f32::max);
-    let last = samples.last().and_then(number);
-    let shown = |number: f32| {
-        if number < 1e4 {
-            format!("{number:.1}").trim_end_matches(".0").to_owned()
-        } else {
-            rate(f64::from(number))
-        }
-    };
-    let words = match last {
-        Some(last) => format!("{}, at most {}", shown(last), shown(most)),
-        None if numbers().next().is_none() => "nothing yet".into(),
-        None => format!("no answer, at most {}", shown(most)),
-    };
-    let heading = rule(title, &words, usize::from(area.width));
-    frame.render_widget(
-        heading,
-        Rect {
-            height: 1.min(area.height),
-            ..area
-        },
-    );
-    let place = Rect {
-        y: area.y + 1,
-        height: area.height.saturating_sub(1),
-        ..area
-    };
-    let Some(first) = samples.first() else { return };
-    let seconds = |at: Millis| at.saturating_sub(now) as f64 / 1e3;
-    let begin = seconds(first.at).min(-1.0);
-    // A gap separates two lines.
-    let mut parts: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
-    for sample in samples {
-        match (number(sample), parts.last_mut()) {
-            (Some(number), Some(part)) => part.push((seconds(sample.at), f64::from(number))),
-            (None, Some(part)) if !part.is_empty() => parts.push(Vec::new()),
-            _ => {}
-        }
-    }
-    let datasets = parts.iter().filter(|part| !part.is_empty()).map(|part| {
-        let style = Style::new().fg(color);
-        Dataset::default()
-            .marker(Marker::Braille)
-            .graph_type(GraphType::Line)
-            .style(style)
-            .data(part)
-    });
-    let top = nice(f64::from(most));
-    let label = |text: String| Span::styled(text, dim());
-    let chart = Chart::new(datasets.collect())
-        .legend_position(None)
-        .x_axis(
-            Axis::default()
-                .bounds([begin, 0.0])
-                .labels([
-                    label(format!("{} ago", ago(first.at, now))),
-                    label("now".into()),
-                ])
-                .style(dim()),
-        )
-        .y_axis(
-            Axis::default()
-                .bounds([0.0, top])
-                .labels([label("0".into()), label(shown(top as f32))])
-                .style(dim()),
-        );
-    frame.render_widget(chart, place);
-}
-
-/// Returns the next round number that is at least `value`.
-fn nice(most: f64) -> f64 {
-    if !most.is_finite() || most <= 1.0 {
-        return 1.0;
-    }
-    let power = 10f64.powf(most.log10().floor());
-    [1.0, 2.0, 5.0, 10.0]
-        .into_iter()
-        .map(|step| step * power)
-        .find(|top| *top >= most)
-        .unwrap_or(most)
-}
-
-/// Returns a line with a title and text.
-fn rule(title: &str, words: &str, width: usize) -> Line<'static> {
-    let words = line(words, width.saturating_sub(title.width() + 2));
-    let rest = "─".repeat(width.saturating_sub(title.width() + words.width() + 3));
-    fitting(
-        vec![
-            Span::styled(format!("{title} "), bold()),
-            Span::raw(format!("{words} ")),
-            Span::styled(rest, dim()),
-        ],
-        width,
-    )
-}
-
 /// Returns players, events, rules and extras as lines.
 fn text_of(
     entry: &Entry,
     past: Option<&ServerHistory>,
-    view: &View<'_>,
+    screen: &WatchScreen,
     width: usize,
 ) -> Vec<Line<'static>> {
     let last_status = last_status(entry, past);
@@ -406,7 +239,7 @@ fn text_of(
     if let Some(last_status) = last_status {
         lines.extend(players(entry, last_status, width));
     }
-    lines.extend(events(entry, past, view, width));
+    lines.extend(events(entry, past, screen, width));
     if let Some(last_status) = last_status {
         lines.extend(values(last_status, width));
     }
@@ -422,135 +255,98 @@ fn players(entry: &Entry, last_status: &LastStatus, width: usize) -> Vec<Line<'s
         (listed, false) => Some(format!("{listed} listed")),
     };
     let summary: Vec<String> = online.into_iter().chain(listed).collect();
-    let mut lines = vec![rule("online players", &summary.join(", "), width)];
-    lines.extend(names(&last_status.players, width));
-    lines
+    let title = heading("online players", Some(&summary.join(", ")), width);
+    let players = last_status.players.iter().take(MAX_PLAYERS);
+    let names: Vec<String> = players
+        .map(|name| line(name.as_ref(), 32.min(width)))
+        .collect();
+    let column = names.iter().map(|name| name.width()).max().unwrap_or(0) + 2;
+    let rows = names.chunks((width / column).max(1)).map(|row| {
+        let row: String = row.iter().map(|name| padded(name, column)).collect();
+        Line::raw(row.trim_end().to_owned())
+    });
+    std::iter::once(title).chain(rows).collect()
 }
 
 /// Returns the newest events.
 fn events(
     entry: &Entry,
     past: Option<&ServerHistory>,
-    view: &View<'_>,
+    screen: &WatchScreen,
     width: usize,
 ) -> Vec<Line<'static>> {
-    let mut events: Vec<&Event> = view
-        .board
-        .events(entry.seen.server.id)
-        .chain(past.iter().flat_map(|past| &past.events))
-        .collect();
+    let live = screen.board.events(entry.seen.server.id);
+    let earlier = past.iter().flat_map(|past| &past.events);
+    let mut events: Vec<&Event> = live.chain(earlier).collect();
     events.sort_by_key(|event| std::cmp::Reverse(event.at));
     events.dedup();
     let summary = if events.is_empty() { "none so far" } else { "" };
-    let mut lines = vec![rule("events", summary, width)];
-    for event in events.into_iter().take(MAX_EVENTS) {
-        let age = padded(&format!("{} ago", ago(event.at, view.now)), 12);
+    let title = heading("events", Some(summary), width);
+    let now = (screen.clock)();
+    let rows = events.into_iter().take(MAX_EVENTS).map(|event| {
+        let age = padded(&format!("{} ago", ago(event.at, now)), 12);
         let (words, style) = happened(&event.kind);
-        lines.push(fitting(
-            vec![
-                Span::styled(age, dim()),
-                Span::styled(line(&words, width), style),
-            ],
-            width,
-        ));
-    }
-    lines
+        let words = Span::styled(line(&words, width), style);
+        fitting(vec![Span::styled(age, dim()), words], width)
+    });
+    std::iter::once(title).chain(rows).collect()
 }
 
 /// Returns the rules, extras and deviations of a status.
 fn values(last_status: &LastStatus, width: usize) -> Vec<Line<'static>> {
-    let status: Value = serde_json::from_slice::<Value>(&last_status.answer)
-        .ok()
-        .and_then(|mut answer| answer.get_mut("status").map(Value::take))
-        .unwrap_or_default();
-    let list = |key: &str| {
-        status
-            .get(key)
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-    };
+    let answer = serde_json::from_slice::<Value>(&last_status.answer).unwrap_or_default();
+    let status = &answer["status"];
+    let list = |key: &str| status[key].as_array().into_iter().flatten();
     let text = |value: Option<&Value>| value.map(human).unwrap_or_default();
     let rules = list("rules").map(|rule| (text(rule.get("key")), text(rule.get("value"))));
-    let extra = status.get("extra").and_then(Value::as_object);
-    let extra = extra
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| (key.clone(), human(value)));
+    let extra = status["extra"].as_object().into_iter().flatten();
+    let extra = extra.map(|(key, value)| (key.clone(), human(value)));
     let deviations = list("deviations").map(|name| (human(name), String::new()));
-    let mut lines = Vec::new();
-    for (title, pairs) in [
-        ("rules", rules.take(MAX_VALUES).collect::<Vec<_>>()),
+    let groups: [(_, Vec<_>); 3] = [
+        ("rules", rules.take(MAX_VALUES).collect()),
         ("extras", extra.take(MAX_VALUES).collect()),
         (
             "deviates from the protocol",
             deviations.take(MAX_VALUES).collect(),
         ),
-    ] {
-        if pairs.is_empty() {
-            continue;
-        }
-        lines.push(rule(title, "", width));
+    ];
+    let mut lines = Vec::new();
+    for (title, pairs) in groups.iter().filter(|(_, pairs)| !pairs.is_empty()) {
+        lines.push(heading(title, Some(""), width));
         let longest = pairs.iter().map(|(key, _)| key.width()).max().unwrap_or(0);
         let key = longest.clamp(4, KEY_WIDTH) + 2;
         lines.extend(pairs.iter().map(|(name, value)| {
             let name = padded(&line(name, key - 2), key);
-            fitting(
-                vec![Span::styled(name, dim()), Span::raw(line(value, width))],
-                width,
-            )
+            let value = Span::raw(line(value, width));
+            fitting(vec![Span::styled(name, dim()), value], width)
         }));
     }
     lines
 }
 
-/// Arranges names in columns.
-fn names(players: &[impl AsRef<str>], width: usize) -> Vec<Line<'static>> {
-    let names: Vec<String> = players
-        .iter()
-        .take(MAX_PLAYERS)
-        .map(|name| line(name.as_ref(), 32.min(width)))
-        .collect();
-    let column = names.iter().map(|name| name.width()).max().unwrap_or(0) + 2;
-    let row = |row: &[String]| {
-        Line::raw(
-            row.iter()
-                .map(|name| padded(name, column))
-                .collect::<String>()
-                .trim_end()
-                .to_owned(),
-        )
-    };
-    names.chunks((width / column).max(1)).map(row).collect()
-}
-
 fn happened(kind: &EventKind) -> (String, Style) {
-    let plain = Style::new();
-    let difference = |what: &str, difference: &hailer_monitor::sample::ValueChange| {
-        let side = |side: &Option<String>| {
-            side.as_deref()
-                .map_or("nothing".into(), |text| line(text, 60))
-        };
-        format!(
-            "{what}: {} → {}",
-            side(&difference.from),
-            side(&difference.to)
-        )
+    let side = |side: &Option<String>| match side.as_deref() {
+        Some(text) => line(text, 60),
+        None => "nothing".into(),
     };
-    match kind {
-        EventKind::Up => ("up".into(), plain.fg(Color::Green)),
-        EventKind::Down { reason } => (format!("down: {}", line(reason, 60)), plain.fg(Color::Red)),
+    let changed = |what: &str, change: &ValueChange| {
+        format!("{what}: {} → {}", side(&change.from), side(&change.to))
+    };
+    let (words, color) = match kind {
+        EventKind::Up => ("up".into(), Some(Color::Green)),
+        EventKind::Down { reason } => (format!("down: {}", line(reason, 60)), Some(Color::Red)),
         EventKind::Flapping => (
             "flaps: goes up and down repeatedly".into(),
-            plain.fg(Color::Yellow),
+            Some(Color::Yellow),
         ),
-        EventKind::Steady => ("steady again".into(), plain),
-        EventKind::Version(of) => (difference("version", of), plain),
-        EventKind::Map(of) => (difference("map", of), plain),
-        EventKind::Motd(of) => (difference("MOTD", of), plain),
-        EventKind::Address(of) => (difference("address", of), plain),
-        EventKind::Protocol(of) => (difference("protocol", of), plain),
-    }
+        EventKind::Steady => ("steady again".into(), None),
+        EventKind::Version(of) => (changed("version", of), None),
+        EventKind::Map(of) => (changed("map", of), None),
+        EventKind::Motd(of) => (changed("MOTD", of), None),
+        EventKind::Address(of) => (changed("address", of), None),
+        EventKind::Protocol(of) => (changed("protocol", of), None),
+    };
+    (words, color.map_or(Style::new(), in_color))
 }
 
 fn ago(at: Millis, now: Millis) -> String {
@@ -559,17 +355,14 @@ fn ago(at: Millis, now: Millis) -> String {
 
 /// Formats a value in one line. Objects appear without keys, which would repeat in every row.
 fn human(value: &Value) -> String {
-    let all = |values: &mut dyn Iterator<Item = &Value>, separator| {
-        values
-            .take(MAX_VALUES)
-            .map(human)
-            .collect::<Vec<_>>()
-            .join(separator)
-    };
+    fn all<'a>(values: impl Iterator<Item = &'a Value>, separator: &str) -> String {
+        let values: Vec<_> = values.take(MAX_VALUES).map(human).collect();
+        values.join(separator)
+    }
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(values) => all(&mut values.iter(), ", "),
-        Value::Object(members) => all(&mut members.values(), " "),
+        Value::Array(values) => all(values.iter(), ", "),
+        Value::Object(members) => all(members.values(), " "),
         Value::Bool(true) => "yes".into(),
         Value::Bool(false) => "no".into(),
         Value::Null => String::new(),
@@ -581,8 +374,9 @@ fn human(value: &Value) -> String {
 mod tests {
     use super::*;
     use crate::command::watch::board::Board;
-    use crate::command::watch::draw::tests::{plain, shown};
-    use crate::command::watch::simulated::{NOW, board, five};
+    use crate::command::watch::simulated::{self, NOW, board, five};
+    use crate::terminal::Screen;
+    use crate::terminal::tests::{assert_shows, shown};
     use hailer_monitor::sample::ValueChange;
     use hailer_monitor::server::ServerId;
     use std::sync::Arc;
@@ -620,14 +414,17 @@ mod tests {
         board
     }
 
+    /// Returns a screen with the details of a server.
+    fn screen(board: Board, id: i64) -> Screen<WatchScreen> {
+        let mut screen = simulated::screen(board);
+        screen.program.detail = Some(ServerId(id));
+        screen
+    }
+
     #[test]
     fn shows_every_detail_of_a_server() {
-        let board = with_answer();
-        let view = View {
-            detail: Some(ServerId(1)),
-            ..plain(&board)
-        };
-        let screen = shown(&view, 100, 50);
+        let mut with_answer = screen(with_answer(), 1);
+        let screen = shown(&mut with_answer, 100, 50);
         for expected in [
             "● up for 1h",
             "minecraft-query://lobby.example.com at 192.0.2.1:25565",
@@ -660,7 +457,7 @@ mod tests {
             screen.find("version: 1.20 →").unwrap() < screen.find("down: silence").unwrap();
         assert!(events, "the newest first\n{screen}");
         assert!(!screen.contains("survival"), "the table shrinks\n{screen}");
-        let wide = shown(&view, 160, 50);
+        let wide = shown(&mut with_answer, 160, 50);
         assert!(
             wide.contains("survival-9") && wide.contains("online players"),
             "both\n{wide}"
@@ -669,68 +466,33 @@ mod tests {
 
     #[test]
     fn details_scroll_in_small_terminals() {
-        let board = with_answer();
+        let mut with_answer = screen(with_answer(), 1);
         for (width, height) in [(40, 10), (60, 16), (80, 24)] {
-            let view = View {
-                detail: Some(ServerId(1)),
-                ..plain(&board)
-            };
-            let screen = shown(&view, width, height);
-            assert!(
-                screen.contains("lobby")
-                    && screen.contains("12 of 20")
-                    && screen.contains("online players"),
-                "{screen}"
-            );
-            assert!(!screen.contains("late-players"), "{screen}");
-            let most = super::super::draw::most_scroll(Rect::new(0, 0, width, height), &view);
-            let screen = shown(
-                &View {
-                    scroll: most,
-                    ..view
-                },
-                width,
-                height,
-            );
-            assert!(
-                screen.contains("late-players") && screen.contains("lobby"),
-                "the end\n{screen}"
-            );
+            with_answer.program.scroll = 0;
+            let first = shown(&mut with_answer, width, height);
+            assert_shows(&first, &["lobby", "12 of 20", "online players"]);
+            assert!(!first.contains("late-players"), "{first}");
+            with_answer.program.scroll = 1_000;
+            let last = shown(&mut with_answer, width, height);
+            assert_shows(&last, &["late-players", "lobby"]);
         }
     }
 
     #[test]
     fn silence_is_a_gap_with_a_reason() {
-        let board = board();
-        let silent = shown(
-            &View {
-                detail: Some(ServerId(5)),
-                ..plain(&board)
-            },
-            80,
-            24,
+        let silent = shown(&mut screen(board(), 5), 80, 24);
+        assert_shows(
+            &silent,
+            &[
+                "✗ down",
+                "did not answer within 3 s",
+                "nothing yet",
+                "up 0.0 %",
+                "none so far",
+            ],
         );
-        for expected in [
-            "✗ down",
-            "did not answer within 3 s",
-            "nothing yet",
-            "up 0.0 %",
-            "none so far",
-        ] {
-            assert!(silent.contains(expected), "{expected}\n{silent}");
-        }
-        let arena = shown(
-            &View {
-                detail: Some(ServerId(4)),
-                ..plain(&board)
-            },
-            80,
-            24,
-        );
-        assert!(
-            arena.contains("at most 40") && arena.contains("<b>Arena</b>"),
-            "{arena}"
-        );
+        let arena = shown(&mut screen(board(), 4), 80, 24);
+        assert_shows(&arena, &["at most 40", "<b>Arena</b>"]);
     }
 
     #[test]
@@ -769,38 +531,18 @@ mod tests {
             (Some(77.0), Some(5.0), 2 + 12),
             "no sample twice"
         );
-        let view = View {
-            detail: Some(ServerId(1)),
-            past: Some(&past),
-            ..plain(&board)
-        };
-        let screen = shown(&view, 80, 30);
-        for expected in ["at most 77", "1d ago", "steady again", "Red"] {
-            assert!(screen.contains(expected), "{expected}\n{screen}");
-        }
         assert_eq!(
             motd(past.last_status.as_deref().unwrap()).unwrap().raw(),
             "§cRed",
             "colors of the whole answer"
         );
+        let mut screen = screen(board, 1);
+        screen.program.past = Some(past);
+        let lobby = shown(&mut screen, 80, 30);
+        assert_shows(&lobby, &["at most 77", "1d ago", "steady again", "Red"]);
         // The history of another server is not shown.
-        let other = shown(
-            &View {
-                detail: Some(ServerId(2)),
-                ..view
-            },
-            80,
-            30,
-        );
+        screen.program.detail = Some(ServerId(2));
+        let other = shown(&mut screen, 80, 30);
         assert!(!other.contains("steady again"), "{other}");
-    }
-
-    #[test]
-    fn axes_end_at_round_numbers() {
-        assert_eq!(
-            [0.0, 0.3, 1.0, 3.0, 12.0, 20.0, 51.0, 100.0, 1_234.0].map(nice),
-            [1.0, 1.0, 1.0, 5.0, 20.0, 20.0, 100.0, 100.0, 2_000.0]
-        );
-        assert_eq!(nice(f64::NAN), 1.0);
     }
 }

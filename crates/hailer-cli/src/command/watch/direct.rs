@@ -3,8 +3,8 @@
 //! A target without a protocol is queried in all protocols first, and then polled in one that it
 //! answered. At most 100,000 servers are polled, and at most 2,000 per second.
 
-use super::FeedUpdate;
 use super::board::ServerView;
+use super::{FeedResult, FeedUpdate};
 use crate::args::Watch;
 use crate::command::monitor::config;
 use crate::exit::usage;
@@ -157,7 +157,7 @@ impl Direct {
     }
 
     /// Sends updates until the receiver is dropped.
-    pub(super) async fn run(self, to: mpsc::Sender<FeedUpdate>) {
+    pub(super) async fn run(self, to: mpsc::Sender<FeedResult>) {
         let Self {
             live,
             poll,
@@ -183,18 +183,9 @@ impl Direct {
             .partition(|server| server.target.contains("://"));
         let mut is_over = false;
         if !nameless.is_empty() {
-            let seen = nameless
-                .iter()
-                .map(|server| without_reply(server, None))
-                .collect();
-            is_over = to
-                .send(FeedUpdate::Update {
-                    seen,
-                    all: None,
-                    events: Vec::new(),
-                })
-                .await
-                .is_err();
+            let seen = nameless.iter().map(|server| without_reply(server, None));
+            let new = FeedUpdate::of(seen.collect());
+            is_over = to.send(Ok(new)).await.is_err();
         }
         // The task ends when its receiver is dropped.
         tokio::spawn(find(client, nameless, finder));
@@ -213,7 +204,7 @@ impl Direct {
                         continue;
                     }
                     Err(error) => {
-                        FeedUpdate::Update { seen: vec![without_reply(&server, Some(&error))], all: None, events: Vec::new() }
+                        FeedUpdate::of(vec![without_reply(&server, Some(&error))])
                     }
                 },
             };
@@ -225,7 +216,7 @@ impl Direct {
                     }
                 }
             }
-            is_over = to.send(news).await.is_err();
+            is_over = to.send(Ok(news)).await.is_err();
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Limits: at most 200,000 servers, 16 MiB for a response, and 10 s for a request.
 
 use super::board::{SamplePoint, ServerHistory, ServerView};
-use super::{FeedUpdate, ShownServers};
+use super::{FeedResult, FeedUpdate, ShownServers};
 use crate::exit::usage;
 use crate::web;
 use anyhow::{Context, anyhow, bail};
@@ -123,7 +123,7 @@ impl Monitor {
         mut self,
         every: Duration,
         wanted: Receiver<ShownServers>,
-        to: mpsc::Sender<FeedUpdate>,
+        to: mpsc::Sender<FeedResult>,
     ) -> anyhow::Result<()> {
         let body = move || {
             let mut wants = ShownServers::default();
@@ -133,10 +133,8 @@ impl Monitor {
             loop {
                 let now = Instant::now();
                 if now >= next {
-                    let (news, wait) = match self.list() {
-                        Ok(news) => (news, every),
-                        Err(error) => (FeedUpdate::Lost(format!("{error:#}")), RETRY_DELAY),
-                    };
+                    let news = self.list().map_err(|error| format!("{error:#}"));
+                    let wait = if news.is_ok() { every } else { RETRY_DELAY };
                     if to.blocking_send(news).is_err() {
                         return;
                     }
@@ -145,7 +143,7 @@ impl Monitor {
                 if let Some(shown) = wants.detail.as_deref().filter(|_| now >= next_details) {
                     // Only the list decides whether the monitor is reachable.
                     if let Ok(past) = self.past(shown)
-                        && to.blocking_send(FeedUpdate::History(past)).is_err()
+                        && to.blocking_send(Ok(FeedUpdate::History(past))).is_err()
                     {
                         return;
                     }
@@ -156,25 +154,20 @@ impl Monitor {
                 let row = wants.rows.iter().find(|(id, _)| known.insert(*id));
                 if let Some((server, name)) = row
                     && let Ok(samples) = self.before(name)
-                    && to
-                        .blocking_send(FeedUpdate::Before {
-                            server: *server,
-                            samples,
-                        })
-                        .is_err()
                 {
-                    return;
+                    let server = *server;
+                    let before = FeedUpdate::Before { server, samples };
+                    if to.blocking_send(Ok(before)).is_err() {
+                        return;
+                    }
                 }
-                let until = if wants.detail.is_some() {
-                    next.min(next_details)
-                } else {
-                    next
-                };
-                let until = if row.is_some() {
-                    until.min(Instant::now() + MIN_REQUEST_INTERVAL)
-                } else {
-                    until
-                };
+                let mut until = next;
+                if wants.detail.is_some() {
+                    until = until.min(next_details);
+                }
+                if row.is_some() {
+                    until = until.min(Instant::now() + MIN_REQUEST_INTERVAL);
+                }
                 match wanted.recv_timeout(until.saturating_duration_since(Instant::now())) {
                     Ok(new) if new.detail != wants.detail => {
                         wants = new;

@@ -1,6 +1,9 @@
 //! Simulated servers for tests.
 
+use super::FeedUpdate;
 use super::board::{Board, ServerView};
+use super::screen::WatchScreen;
+use crate::terminal::Screen;
 use hailer::Text;
 use hailer_monitor::health::State;
 use hailer_monitor::sample::{Event, EventKind, Millis, Sample};
@@ -8,6 +11,7 @@ use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::LastStatus;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// Current time of the tests.
 pub(super) const NOW: Millis = 1_800_000_000_000;
@@ -152,4 +156,15 @@ pub(super) fn board() -> Board {
     }
     board.arrange();
     board
+}
+
+/// Returns a screen with this board, connected to its feed.
+pub(super) fn screen(board: Board) -> Screen<WatchScreen> {
+    let mut screen = Screen::new(WatchScreen {
+        board,
+        clock: || NOW,
+        ..WatchScreen::default()
+    });
+    screen.receive(Ok(FeedUpdate::of(Vec::new())), Instant::now());
+    screen
 }

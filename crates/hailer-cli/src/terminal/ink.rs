@@ -5,13 +5,13 @@ use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
 /// Whether screens have colors.
-pub(crate) struct Ink {
+pub(super) struct Ink {
     is_colorless: bool,
 }
 
 impl Ink {
     /// Reads the environment. Must be called before anything is drawn.
-    pub(crate) fn wanted() -> Self {
+    pub(super) fn wanted() -> Self {
         let is_colorless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         // With NO_COLOR, crossterm writes incomplete color codes, which also reset bold and
         // reversed text.
@@ -20,7 +20,7 @@ impl Ink {
     }
 
     /// Removes the colors of a drawn screen, if they are disabled.
-    pub(crate) fn apply(&self, drawn: &mut Buffer) {
+    pub(super) fn apply(&self, drawn: &mut Buffer) {
         if self.is_colorless {
             for cell in &mut drawn.content {
                 cell.fg = Color::Reset;
