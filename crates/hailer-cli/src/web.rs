@@ -1,9 +1,9 @@
 //! HTTP client for target lists, master servers and the API of a monitor.
 
 use crate::exit::without_numbers;
-use crate::print::count;
 use hailer::address::AddressPolicy;
 use hailer::master::{Found, ListSummary, MasterError, MasterLimits, MasterUrl};
+use hailer::proto::wire::counted;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -179,7 +179,7 @@ pub(crate) fn list_of(
 /// Returns a warning about servers that a list has and that are not queried.
 pub(crate) fn refused(summary: &ListSummary) -> Option<String> {
     let first = summary.first_refused?;
-    let servers = count(summary.refused, "server");
+    let servers = counted(summary.refused, "server");
     let first = match summary.refused {
         1 => first.to_string(),
         _ => format!("{first}, for example"),

@@ -764,11 +764,8 @@ impl HttpProbes {
             let result = tokio::time::timeout(limit, query).await;
             let result = result.unwrap_or_else(|_| {
                 let transcript = Transcript {
-                    protocol: protocol.info(),
-                    address,
                     sent: 1,
-                    received: 0,
-                    datagrams: Vec::new(),
+                    ..Transcript::new(protocol.info(), address)
                 };
                 Err(Error::Silence {
                     transcript: transcript.into(),

@@ -55,11 +55,12 @@ fn answer() -> Answer {
     let players = (0..8).map(|i| Player::named(Text::legacy(format!("player_{i}{i}"))));
     status.players.set_list(players.collect());
     let transcript = Transcript {
-        protocol: registry::PROTOCOLS[0].info(),
-        address: ([192, 0, 2, 7], 25565).into(),
         sent: 2,
         received: 2,
-        datagrams: Vec::new(),
+        ..Transcript::new(
+            registry::PROTOCOLS[0].info(),
+            ([192, 0, 2, 7], 25565).into(),
+        )
     };
     Answer::new(transcript, status.into(), Duration::from_micros(80_123))
 }

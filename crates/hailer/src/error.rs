@@ -4,6 +4,7 @@ use crate::drive::ExchangeError;
 use crate::target::TargetError;
 use crate::transcript::Transcript;
 use hailer_proto::model::printable;
+use hailer_proto::wire::counted;
 use hailer_proto::{Fault, Info, Transport};
 use std::fmt::{self, Formatter};
 use std::io::ErrorKind;
@@ -345,8 +346,9 @@ impl Error {
                 transcript, fault, ..
             } => format!("malformed {} reply: {fault}", transcript.protocol.title),
             Self::Flood { transcript, bytes } => format!(
-                "sent {} datagrams, {bytes} bytes, which exceeds the limit of a query",
-                transcript.received
+                "sent {}, {}, which exceeds the limit of a query",
+                counted(transcript.received, "datagram"),
+                counted(bytes, "byte")
             ),
             Self::Deviates { transcript, names } => {
                 format!(
@@ -535,21 +537,21 @@ fn silence(transcript: &Transcript, after: Duration) -> String {
             )
         };
     }
-    let datagrams = if sent == 1 { "datagram" } else { "datagrams" };
+    let datagrams = counted(sent, "datagram");
     // spec/a2s.md#1
     if received == 0 && is_link_local(transcript.address.ip()) {
         format!(
-            "no answer in {after:.1} s to {sent} {datagrams}: the address is link-local; Steam shows such addresses for \
+            "no answer in {after:.1} s to {datagrams}: the address is link-local; Steam shows such addresses for \
              servers behind its relay, which queries do not reach"
         )
     } else if received == 0 {
         format!(
-            "no answer in {after:.1} s to {sent} {datagrams}: the query is disabled, filtered or on another port, or \
+            "no answer in {after:.1} s to {datagrams}: the query is disabled, filtered or on another port, or \
              the server is down"
         )
     } else {
         format!(
-            "no complete answer in {after:.1} s: {received} received for {sent} {datagrams} sent, none complete"
+            "no complete answer in {after:.1} s: {received} received for {datagrams} sent, none complete"
         )
     }
 }

@@ -20,6 +20,7 @@ use crate::target::{Host, Target};
 use hailer_proto::master::{
     BodyList, DatagramList, Entry, ListQuery, ListStep, MASTERS, Master, MasterTransport, find,
 };
+use hailer_proto::wire::counted;
 use std::fmt::{self, Write};
 use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -406,10 +407,16 @@ fn limit(
     output: &Output<'_>,
 ) -> Option<String> {
     if output.is_full() {
-        return Some(format!("it has more than {} servers", limits.max_servers));
+        return Some(format!(
+            "it has more than {}",
+            counted(limits.max_servers, "server")
+        ));
     }
     if bytes > limits.max_bytes {
-        return Some(format!("it has more than {} bytes", limits.max_bytes));
+        return Some(format!(
+            "it has more than {}",
+            counted(limits.max_bytes, "byte")
+        ));
     }
     if Instant::now() >= end {
         let seconds = limits.deadline.as_secs_f64();
@@ -519,11 +526,11 @@ impl Request<'_> {
                     });
                 }
                 if tries >= self.limits.retries {
-                    let requests = tries + 1;
+                    let requests = counted(tries + 1, "request");
                     return Err(match strays {
-                        0 => format!("no reply to {requests} requests"),
+                        0 => format!("no reply to {requests}"),
                         _ => {
-                            format!("no list in reply to {requests} requests, only other datagrams")
+                            format!("no list in reply to {requests}, only other datagrams")
                         }
                     });
                 }
@@ -740,7 +747,7 @@ mod tests {
         };
         let (targets, result) = fetch(&format!("dpmaster://{address}/xonotic"), &few);
         assert_eq!(targets.len(), 1);
-        assert_eq!(result, Ok(Some("it has more than 1 servers".into())));
+        assert_eq!(result, Ok(Some("it has more than 1 server".into())));
         thread.join().unwrap();
     }
 

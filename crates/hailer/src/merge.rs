@@ -215,11 +215,12 @@ mod tests {
 
     fn answer(protocol: &str, host: u8, status: Status) -> Answer {
         let transcript = Transcript {
-            protocol: registry::find(protocol).unwrap().info(),
-            address: ([127, 0, 0, host], 1).into(),
             sent: 2,
             received: 1,
-            datagrams: Vec::new(),
+            ..Transcript::new(
+                registry::find(protocol).unwrap().info(),
+                ([127, 0, 0, host], 1).into(),
+            )
         };
         Answer::new(transcript, status.into(), Duration::from_millis(3))
     }

@@ -18,6 +18,23 @@ pub struct Transcript {
     pub received: u32,
     /// All datagrams, if [`ClientConfig::has_datagrams`](crate::ClientConfig::has_datagrams) is set.
     pub datagrams: Vec<Datagram>,
+    /// Clauses that an error of the exchange ends with: the SRV record that led to the address, and
+    /// other addresses of the host that replied.
+    pub notes: Vec<String>,
+}
+
+impl Transcript {
+    /// Returns the transcript of an exchange that has not begun.
+    pub fn new(protocol: &'static Info, address: SocketAddr) -> Self {
+        Self {
+            protocol,
+            address,
+            sent: 0,
+            received: 0,
+            datagrams: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
 }
 
 impl fmt::Debug for Transcript {

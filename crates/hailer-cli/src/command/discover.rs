@@ -6,13 +6,14 @@ use super::service::stopped;
 use crate::args::Discover;
 use crate::exit::{Exit, as_known, usage};
 use crate::print::fields::Record;
-use crate::print::{count, json, line, lines, stderr};
+use crate::print::{json, line, lines, stderr};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hailer::client::Answers;
 use hailer::discover::{
     FoundServer, Interface, Search, SearchConfig, SearchError, SearchReport, interfaces,
 };
+use hailer::proto::wire::counted;
 use hailer::report::AnswerLine;
 use hailer::{Client, ClientConfig, Error};
 use indicatif::ProgressBar;
@@ -191,13 +192,13 @@ fn report(report: &SearchReport, config: &SearchConfig, late: usize) {
         warn(problem.clone());
     }
     if let Some(address) = report.crowded {
-        let ports = count(config.max_ports, "server");
+        let ports = counted(config.max_ports, "server");
         warn(format!(
             "{address} has more than {ports}: the others are left out; see --max-ports"
         ));
     }
     if report.is_full {
-        let servers = count(config.max_servers, "server");
+        let servers = counted(config.max_servers, "server");
         warn(format!(
             "there are more than {servers}: the others are left out; see --max-servers"
         ));
@@ -205,13 +206,13 @@ fn report(report: &SearchReport, config: &SearchConfig, late: usize) {
     if late > 0 {
         warn(format!(
             "{} did not answer before the end of the search",
-            count(late, "server")
+            counted(late, "server")
         ));
     }
     if report.foreign > 0 {
         stderr!(
             "{} from other networks ignored",
-            count(report.foreign, "datagram")
+            counted(report.foreign, "datagram")
         );
     }
 }

@@ -3,9 +3,9 @@
 use super::{block_on, service::stopped};
 use crate::args::Farm as Args;
 use crate::exit::{Exit, usage};
-use crate::print::count;
 use anyhow::Context;
 use hailer::proto::Protocol;
+use hailer::proto::wire::counted;
 use hailer::registry;
 use hailer::respond::farm::{BoundPort, Farm, FarmBindError, FarmConfig, FarmCounts};
 use std::io::Write;
@@ -161,11 +161,11 @@ fn summary(counts: &FarmCounts) -> String {
         String::new()
     };
     let received = match counts.connections {
-        0 => count(counts.received, "datagram"),
+        0 => counted(counts.received, "datagram"),
         connections => format!(
             "{} and {}",
-            count(counts.received, "datagram"),
-            count(connections, "connection")
+            counted(counts.received, "datagram"),
+            counted(connections, "connection")
         ),
     };
     let ending = if others.is_empty() {
@@ -175,16 +175,8 @@ fn summary(counts: &FarmCounts) -> String {
     };
     format!(
         "{received} received: {} sent{doubled}{ending}",
-        replies(counts.answered)
+        counted(counts.answered, "reply")
     )
-}
-
-fn replies(number: u64) -> String {
-    if number == 1 {
-        "1 reply".into()
-    } else {
-        format!("{number} replies")
-    }
 }
 
 #[cfg(test)]

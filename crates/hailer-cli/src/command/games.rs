@@ -5,6 +5,7 @@ use crate::exit::{Exit, print_error};
 use crate::print::table::{self, Fit};
 use hailer::catalog;
 use hailer::proto::games::{Game, QueryPort};
+use hailer::proto::wire::counted;
 use serde::Serialize;
 use std::io::Write;
 
@@ -136,8 +137,8 @@ fn show(out: &mut impl Write, found: &[&Game], all: bool) -> anyhow::Result<()> 
     } else if !others.is_empty() {
         writeln!(
             out,
-            "\n{} more games cannot be queried: `hailer games --all` shows why.",
-            others.len()
+            "\n{} that cannot be queried: `hailer games --all` shows why.",
+            counted(others.len(), "more game")
         )?;
     }
     Ok(())

@@ -4,6 +4,7 @@ use crate::args::Protocols;
 use crate::exit::Exit;
 use crate::print::table::{self, Fit};
 use hailer::catalog;
+use hailer::proto::wire::counted;
 use hailer::proto::{Doc, Info, Proof};
 use hailer::registry;
 use serde_json::{Value, json};
@@ -94,7 +95,8 @@ fn details(out: &mut impl Write, info: &Info) -> anyhow::Result<()> {
         0 => writeln!(out, "Unverified reply: none.")?,
         reply => writeln!(
             out,
-            "Unverified reply: at most {reply} bytes for {} (×{:.1}), by default.",
+            "Unverified reply: at most {} for {} (×{:.1}), by default.",
+            counted(reply, "byte"),
             amplification.request,
             amplification.factor()
         )?,

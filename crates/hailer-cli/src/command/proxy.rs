@@ -6,13 +6,14 @@ use crate::args::Proxy as Args;
 use crate::exit::{Exit, usage};
 use crate::packet_filter::PacketFilter;
 use crate::print::packet::{Form, PacketView};
-use crate::print::{count, stderr};
+use crate::print::stderr;
 use anyhow::Context;
 use hailer::Target;
 use hailer::game::{Build, ClientHello, PacketDirection, PacketError, PeerError};
 use hailer::minecraft::Recorder;
 use hailer::minecraft::bridge::{BridgeError, ForwardedPacket};
 use hailer::minecraft::proxy::{Proxy, ProxyConfig, ProxyEvent, ProxyObserver, SessionEnd};
+use hailer::proto::wire::counted;
 use hailer::target::Host;
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -345,8 +346,8 @@ impl OutputState {
                 ", {hidden} of them not shown (--all shows movements, --only and --hide choose)"
             ),
         };
-        let packets = count(self.packets, "packet");
-        let connections = count(self.connections, "connection");
+        let packets = counted(self.packets, "packet");
+        let connections = counted(self.connections, "connection");
         stderr!("{packets} of {connections}{hidden}");
     }
 }

@@ -5,7 +5,8 @@ use crate::exit::Exit;
 use crate::observe::control::{Client, default_path};
 use crate::observe::snapshot::{Counts, Listener, Prefix, Snapshot, Source, State, in_words};
 use crate::print::table::{self, Fit};
-use crate::print::{bytes, count, json, line, rate, since};
+use crate::print::{bytes, json, line, rate, since};
+use hailer::proto::wire::counted;
 use std::io::{self, Write};
 
 /// Maximum width of a source's last error, in columns.
@@ -65,7 +66,7 @@ fn summary(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
         relay,
         ..
     } = snapshot;
-    let workers = count(*workers, "worker");
+    let workers = counted(*workers, "worker");
     writeln!(
         out,
         "\x1b[1mhailer serve\x1b[0m {}, process {pid}, running for {}, {workers}",
@@ -75,7 +76,7 @@ fn summary(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     if budget.bytes_per_s > 0 {
         let left = bytes(budget.left_bytes as f64);
         let full = bytes(budget.bytes_per_s as f64);
-        let networks = count(budget.networks, "network");
+        let networks = counted(budget.networks, "network");
         writeln!(
             out,
             "budget for unverified addresses: {left} of {full}/s left; {networks} tracked, at most {}",
@@ -86,7 +87,7 @@ fn summary(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
         writeln!(
             out,
             "relay: {} of {} open",
-            count(relay.sessions, "session"),
+            counted(relay.sessions, "session"),
             relay.sessions_max
         )?;
     }

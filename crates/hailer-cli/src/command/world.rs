@@ -10,6 +10,7 @@ use hailer::minecraft::{GameServer, GameServerError};
 use hailer::proto::minecraft_status;
 use hailer::proto::model::Text;
 use hailer::proto::model::colored;
+use hailer::proto::wire::counted;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
@@ -97,7 +98,7 @@ async fn log(mut events: mpsc::Receiver<ServerEvent>) {
             continue;
         }
         if suppressed > 0 {
-            warn!("{suppressed} more lines were suppressed");
+            warn!("suppressed {}", counted(suppressed, "more line"));
             suppressed = 0;
         }
         info!("{}", line(&event.to_string(), LINE_WIDTH));

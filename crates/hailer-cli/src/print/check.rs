@@ -1,6 +1,6 @@
 //! Results of `hailer check`: text, JSON, JUnit XML, annotations.
 
-use super::{count, datagram, json, line};
+use super::{datagram, json, line};
 use crate::args::FailOn;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -9,6 +9,7 @@ use hailer::Transcript;
 use hailer::check::client::{ClientRequirement, Judgement};
 use hailer::check::{Cost, Finding, NO_SERVER, Outcome, Requirement, Severity, Suite, Transfer};
 use hailer::proto::model::printable;
+use hailer::proto::wire::counted;
 use hailer::proto::{DatagramContext, Deviation, Direction, Info};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -305,11 +306,8 @@ pub(crate) fn finding(
     }
     if has_bytes {
         let transcript = Transcript {
-            protocol: server.protocol,
-            address: server.address,
-            sent: 0,
-            received: 0,
             datagrams: finding.transfers.iter().map(shown).collect(),
+            ..Transcript::new(server.protocol, server.address)
         };
         datagram::exchange(out, &transcript)?;
     }
@@ -345,8 +343,8 @@ pub(crate) fn summary(
         out,
         "\n{} passed, {}, {}, {} not applicable{reason}{not_run}",
         counts.pass,
-        count(counts.deviation, "deviation"),
-        count(counts.fail, "failure"),
+        counted(counts.deviation, "deviation"),
+        counted(counts.fail, "failure"),
         counts.not_applicable
     )?;
     let counted: Vec<&str> = results
@@ -455,7 +453,7 @@ pub(crate) fn clients(
             )?;
         }
     }
-    writeln!(out, "\n{}", count(requests, "request"))?;
+    writeln!(out, "\n{}", counted(requests, "request"))?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Datagrams in hexadecimal, with their fields explained.
 
-use super::count;
 use hailer::proto::model::printable;
+use hailer::proto::wire::counted;
 use hailer::proto::wire::{Error, Field, Notes};
 use hailer::proto::{DatagramContext, Direction, Explanation, Info};
 use hailer::{FaultPlace, Transcript, catalog, registry};
@@ -65,7 +65,7 @@ pub(crate) fn culprit(out: &mut impl Write, place: FaultPlace<'_>) -> std::io::R
         writeln!(
             out,
             "  {} in all; --raw shows them",
-            count(bytes.len(), "byte")
+            counted(bytes.len(), "byte")
         )?;
     }
     Ok(())
@@ -113,7 +113,7 @@ pub(crate) fn heading(
     } else {
         format!("{place} ")
     };
-    writeln!(out, "{arrow} {place}{name}, {}", count(length, "byte"))
+    writeln!(out, "{arrow} {place}{name}, {}", counted(length, "byte"))
 }
 
 /// Prints the fields, each with a limited number of bytes, and then the error.
@@ -138,7 +138,7 @@ fn part(
 ) -> std::io::Result<()> {
     let digits = &digits(bytes, &window, notes, "··");
     if window.start > 0 {
-        writeln!(out, "         … {} before", count(window.start, "byte"))?;
+        writeln!(out, "         … {} before", counted(window.start, "byte"))?;
     }
     let mut shown = window.start;
     let fields = notes.fields().iter();
@@ -156,13 +156,13 @@ fn part(
         let cut = end.min(start.saturating_add(most));
         row(out, digits, start..cut, &field.name, value(field))?;
         if cut < end {
-            writeln!(out, "         … and {} more", count(end - cut, "byte"))?;
+            writeln!(out, "         … and {} more", counted(end - cut, "byte"))?;
         }
         shown = shown.max(end);
     }
     let more = fields.count();
     if more > 0 {
-        writeln!(out, "  … and {} more", count(more, "field"))?;
+        writeln!(out, "  … and {} more", counted(more, "field"))?;
         shown = window.end;
     }
     if shown < window.end {
@@ -175,7 +175,7 @@ fn part(
     }
     if window.end < bytes.len() {
         let after = bytes.len() - window.end;
-        writeln!(out, "         … {} after", count(after, "byte"))?;
+        writeln!(out, "         … {} after", counted(after, "byte"))?;
     }
     for (deviation, at) in notes.deviations() {
         writeln!(

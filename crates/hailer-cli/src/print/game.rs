@@ -1,12 +1,13 @@
 //! Output of `hailer join`: one line per event, and a summary.
 
 use super::table::{self, Fit};
-use super::{count, json, line};
+use super::{json, line};
 use crate::args::Join;
 use hailer::game::client::{ClientEvent, GameState, Position, TrafficCount};
 use hailer::game::{Build, PacketDirection};
 use hailer::minecraft::{JoinError, JoinSession};
 use hailer::proto::model::printable;
+use hailer::proto::wire::counted;
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -224,7 +225,7 @@ impl EventPrinter {
         writeln!(
             out,
             "{} loaded, {} received, {} unloaded; the first {}, all around {}",
-            count(game.world().len() as u64, "column"),
+            counted(game.world().len() as u64, "column"),
             game.columns_received(),
             game.columns_unloaded(),
             at(self.first_column),
@@ -239,7 +240,7 @@ impl EventPrinter {
         writeln!(
             out,
             "{others} seen; {} in view",
-            count(game.entities.len() as u64, "thing")
+            counted(game.entities.len() as u64, "thing")
         )?;
         if let Some(Position {
             feet: [x, y, z],
@@ -257,8 +258,13 @@ impl EventPrinter {
             )?;
         }
         let total = |direction| client.traffic().total(direction);
-        let both =
-            |count: TrafficCount| format!("{} packets, {} bytes", count.packets, count.bytes);
+        let both = |count: TrafficCount| {
+            format!(
+                "{}, {}",
+                counted(count.packets, "packet"),
+                counted(count.bytes, "byte")
+            )
+        };
         writeln!(
             out,
             "received {}, sent {}\n",
@@ -284,7 +290,7 @@ impl EventPrinter {
             .collect();
         table::print(out, &header, &rows)?;
         if game.warned > 0 {
-            writeln!(out, "\n\x1b[33m{}\x1b[0m", count(game.warned, "warning"))?;
+            writeln!(out, "\n\x1b[33m{}\x1b[0m", counted(game.warned, "warning"))?;
             for warning in &game.warnings {
                 writeln!(out, "  {}", line(warning, 300))?;
             }
@@ -410,7 +416,7 @@ fn in_words(event: &ClientEvent) -> String {
         ClientEvent::Surrounded { columns } => {
             format!(
                 "all columns nearby are loaded: {}",
-                count(*columns as u64, "column")
+                counted(*columns as u64, "column")
             )
         }
         ClientEvent::Warning { text } => format!("\x1b[33mwarning:\x1b[0m {}", line(text, 300)),

@@ -116,15 +116,6 @@ fn wrapped_to(text: &str, indent: usize, width: usize) -> String {
     out
 }
 
-/// Formats a number with its noun: `1 packet`, `2 packets`, `2 addresses`.
-pub(crate) fn count(number: impl TryInto<u64>, noun: &str) -> String {
-    match number.try_into().unwrap_or(u64::MAX) {
-        1 => format!("1 {noun}"),
-        number if noun.ends_with('s') => format!("{number} {noun}es"),
-        number => format!("{number} {noun}s"),
-    }
-}
-
 /// Formats a number in about four characters: `0`, `0.4`, `12`, `950`, `1.2k`, `34k`, `5.6M`.
 pub(crate) fn rate(number: f64) -> String {
     scaled(number, ["", "k", "M", "G", "T"])
@@ -177,11 +168,9 @@ pub(crate) mod tests {
     fn transcript() -> Transcript {
         let address = "192.0.2.7:25565".parse().unwrap();
         Transcript {
-            protocol: registry::PROTOCOLS[0].info(),
-            address,
             sent: 2,
             received: 2,
-            datagrams: Vec::new(),
+            ..Transcript::new(registry::PROTOCOLS[0].info(), address)
         }
     }
 
@@ -310,18 +299,6 @@ pub(crate) mod tests {
         assert_eq!(
             times,
             ["0s", "59s", "1m", "2m 5s", "1h", "3h 12m", "1d", "40d 6h"]
-        );
-    }
-
-    #[test]
-    fn formats_singular_and_plural() {
-        assert_eq!(
-            [
-                count(0_u64, "byte"),
-                count(1_usize, "address"),
-                count(2_u32, "address")
-            ],
-            ["0 bytes", "1 address", "2 addresses"]
         );
     }
 }

@@ -1,11 +1,12 @@
 //! Game packets, in one line each or field by field.
 
 use super::datagram::{self, MAX_BYTES};
-use super::{count, json};
+use super::json;
 use hailer::game::stream::{MAX_PACKET, read};
 use hailer::game::tap::TapPacket;
 use hailer::game::{Build, Packet, PacketDirection, PacketError};
 use hailer::proto::model::printable;
+use hailer::proto::wire::counted;
 use hailer::proto::wire::{Notes, hexadecimal};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -181,7 +182,7 @@ impl PacketView<'_> {
     fn heading(&self, out: &mut impl Write, id: u8, name: Option<&str>) -> io::Result<()> {
         self.begin(out)?;
         let name = name.unwrap_or("unknown");
-        let length = count(self.bytes.len(), "byte");
+        let length = counted(self.bytes.len(), "byte");
         writeln!(
             out,
             "0x{id:02X} \x1b[1m{name}\x1b[0m, offset {}, {length}",

@@ -1,6 +1,7 @@
 //! README and guides: configurations are valid, reference pages match the tool.
 
 use crate::tool::{command, finish, run};
+use hailer::proto::wire::counted;
 use serde_json::Value;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -162,7 +163,8 @@ fn protocol_reference_matches_the_tool() {
         let request = &protocol["amplification"]["request"];
         let reply = &protocol["amplification"]["reply"];
         let response = if protocol["responder"] == true {
-            format!("Unverified reply: at most {reply} bytes per {request} bytes.")
+            let [reply, request] = [reply, request].map(|bytes| counted(bytes, "byte"));
+            format!("Unverified reply: at most {reply} per {request}.")
         } else {
             "No responder.".to_owned()
         };

@@ -4,6 +4,7 @@ use crate::build::Build;
 use crate::chunk::{self, Block, Column, Inflater};
 use crate::table::{BlockChange, ChunkData, Explosion, MapChunkBulk, MultiBlockChange, PreChunk};
 use crate::world::World;
+use hailer_proto::wire::counted;
 use std::fmt;
 
 /// Loaded columns and their decoder.
@@ -109,8 +110,12 @@ impl Columns {
             return Ok(());
         }
         let metas = packet.columns.columns();
-        let wrong =
-            |error: &dyn fmt::Display| format!("{} columns are invalid: {error}", metas.len());
+        let wrong = |error: &dyn fmt::Display| {
+            format!(
+                "invalid data of {}: {error}",
+                counted(metas.len(), "column")
+            )
+        };
         let inflated = self
             .inflater
             .inflate(packet.columns.zlib(), chunk::bulk_limit(metas));
@@ -122,7 +127,7 @@ impl Columns {
                 .map_err(|error| format!("column ({x}, {z}) is dropped: {error}"))?;
             self.decoded += 1;
         }
-        leftover(rest, &format_args!("{} columns", metas.len()))
+        leftover(rest, &counted(metas.len(), "column"))
     }
 
     pub(super) fn blocks(&mut self, packet: &MultiBlockChange) {
@@ -172,6 +177,6 @@ fn leftover(bytes: usize, of: &dyn fmt::Display) -> Result<(), String> {
     if bytes == 0 {
         Ok(())
     } else {
-        Err(format!("{bytes} surplus bytes after {of}"))
+        Err(format!("{} after {of}", counted(bytes, "surplus byte")))
     }
 }

@@ -3,7 +3,7 @@
 use super::Wire;
 use crate::build::Build;
 use crate::sample::SampleRng;
-use hailer_proto::wire::{Error, Reader, hexadecimal};
+use hailer_proto::wire::{Error, Reader, counted, hexadecimal};
 use serde::{Serialize, Serializer};
 use std::fmt;
 
@@ -158,7 +158,7 @@ pub struct Zlib {
 
 impl fmt::Display for Zlib {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} bytes", self.bytes.len())
+        f.write_str(&counted(self.bytes.len(), "byte"))
     }
 }
 

@@ -4,7 +4,7 @@ use super::bytes::hex_text;
 use super::{List8, Wire};
 use crate::build::Build;
 use crate::sample::SampleRng;
-use hailer_proto::wire::{Error, Reader};
+use hailer_proto::wire::{Error, Reader, counted};
 use serde::Serialize;
 use std::fmt;
 
@@ -120,7 +120,7 @@ impl fmt::Display for MapData {
                 )
             }
             Self::Icons(icons) => write!(f, "icons {}", List8::new(icons.clone())),
-            Self::Other(bytes) => write!(f, "{} bytes", bytes.len()),
+            Self::Other(bytes) => f.write_str(&counted(bytes.len(), "byte")),
         }
     }
 }

@@ -31,6 +31,7 @@ use super::quiet::{at as zoned, read_zone};
 use super::template::{Part, Placeholder, Template};
 use crate::sample::Millis;
 use hailer::proto::model::printable;
+use hailer::proto::wire::counted;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -177,7 +178,7 @@ fn fill(
             // The template is trusted, the value is not.
             line.push_str(&form.escape(&first));
         } else if placeholder == Placeholder::Server {
-            let _ = write!(line, "{} servers", notification.count());
+            line.push_str(&counted(notification.count(), "server"));
         } else {
             line.push('…');
         }
@@ -407,8 +408,8 @@ fn summary_title(notifications: &[Notification]) -> String {
             NotificationKind::Test => {}
         }
     }
-    let plural = if alerts == 1 { "" } else { "s" };
-    format!("During quiet hours: {alerts} alert{plural}, {resolved} resolved")
+    let alerts = counted(alerts, "alert");
+    format!("During quiet hours: {alerts}, {resolved} resolved")
 }
 
 /// Shortens a text to at most `limit` bytes, without splitting a character or an escape sequence.

@@ -12,6 +12,7 @@ use crate::history::{Batch, HistoryError, WriteCounts};
 use crate::sample::Millis;
 use futures_util::future::{join_all, try_join_all};
 use hailer::link::RedisConnection;
+use hailer::proto::wire::counted;
 use redis::{RedisResult, Value, cmd, pipe};
 use std::collections::HashMap;
 use std::pin::pin;
@@ -249,8 +250,8 @@ async fn write_part(
     if let Ok(written) = timeout(wait, &mut writing).await {
         return Ok(written);
     }
-    let rows = part.samples.len();
-    let trouble = format!("PostgreSQL has not replied for {wait:?} to a write of {rows} samples");
+    let rows = counted(part.samples.len(), "sample");
+    let trouble = format!("PostgreSQL has not replied for {wait:?} to a write of {rows}");
     let trouble = shared.with_lock_holder(trouble).await;
     shared.set_error("write", Some(trouble));
     timeout(TRANSACTION_TIMEOUT.saturating_sub(wait), writing).await

@@ -134,11 +134,12 @@ mod tests {
 
     fn answer(protocol: &str, port: u16) -> Result<Answer, Error> {
         let transcript = Transcript {
-            protocol: registry::find(protocol).unwrap().info(),
-            address: ([127, 0, 0, 1], port).into(),
             sent: 1,
             received: 1,
-            datagrams: Vec::new(),
+            ..Transcript::new(
+                registry::find(protocol).unwrap().info(),
+                ([127, 0, 0, 1], port).into(),
+            )
         };
         Ok(Answer::new(transcript, Box::default(), Duration::ZERO))
     }

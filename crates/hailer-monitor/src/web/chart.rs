@@ -9,6 +9,7 @@ use crate::sample::Millis;
 use crate::state::DAY_BUCKETS;
 use crate::web::show;
 use askama::filters::HtmlSafe;
+use hailer::proto::wire::counted;
 use std::fmt::{self, Display, Write};
 
 /// Height of the inner image, in units.
@@ -358,7 +359,7 @@ pub(crate) fn sparkline(
         let most = show::mean(f64::from(most));
         out.push_str("Last 24 hours: ");
         let _ = if least == most {
-            write!(out, "{most} player{}", if most == "1" { "" } else { "s" })
+            out.write_str(&counted(most, "player"))
         } else {
             write!(out, "{least} to {most} players")
         };

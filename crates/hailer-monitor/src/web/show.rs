@@ -2,6 +2,7 @@
 
 use crate::sample::Millis;
 use hailer::proto::model::printable;
+use hailer::proto::wire;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -12,10 +13,9 @@ const THIN: char = '\u{202F}';
 /// Placeholder of unknown values.
 pub(crate) const NOTHING: &str = "–";
 
-/// Formats a number of bots: `3 bots`.
-pub(crate) fn bots(number: u32) -> String {
-    let unit = if number == 1 { "bot" } else { "bots" };
-    format!("{} {unit}", count(number.into()))
+/// Formats an integer in groups of three digits, with its noun: `1 bot`, `12 345 samples`.
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    wire::counted(count(number), noun)
 }
 
 /// Formats an integer in groups of three digits.

@@ -855,8 +855,8 @@ mod tests {
             ("-Infinity", "JSON at offset 1: expected a digit"),
             ("\u{FEFF}{}", "JSON at offset 0: expected a JSON value"),
             ("{}\u{FEFF}", "JSON at offset 2: 3 bytes left over"),
-            ("1 1", "JSON at offset 2: 1 bytes left over"),
-            ("{}{", "JSON at offset 2: 1 bytes left over"),
+            ("1 1", "JSON at offset 2: 1 byte left over"),
+            ("{}{", "JSON at offset 2: 1 byte left over"),
             ("\"a", "JSON at offset 2: ends 1 byte too early"),
             ("\"\\x\"", "JSON at offset 1: expected an escape"),
             (

@@ -26,8 +26,8 @@ pub use notes::{Field, Notes};
 pub use reader::Reader;
 pub(crate) use text::whole_number;
 pub use text::{
-    Latin1, Utf8, by_content, decimal, filled, first_nul, first_of, hexadecimal, nuls, offsets,
-    utf8_or_latin1, utf16,
+    Latin1, Utf8, by_content, counted, decimal, filled, first_nul, first_of, hexadecimal, nuls,
+    offsets, utf8_or_latin1, utf16,
 };
 pub use writer::{Writer, cut};
 
@@ -120,6 +120,7 @@ impl fmt::Display for Error {
             ErrorKind::Other { found, expected } => write!(f, "expected {expected}, not {found}"),
             ErrorKind::Limit { limit } => write!(f, "more than {limit}, the most accepted"),
             ErrorKind::TooMany { limit, unit } => write!(f, "more than {limit} {unit}"),
+            ErrorKind::Leftover { count: 1 } => write!(f, "1 byte left over"),
             ErrorKind::Leftover { count } => write!(f, "{count} bytes left over"),
         }
     }

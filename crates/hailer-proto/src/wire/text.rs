@@ -1,8 +1,9 @@
 //! Conversions between bytes and text, named by format, not by game.
 
 use alloc::borrow::Cow;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use compact_str::CompactString;
+use core::fmt;
 use memchr::{memchr, memchr2};
 
 /// Decodes ISO-8859-1: each byte is the code point with the same number.
@@ -33,6 +34,21 @@ pub fn by_content(bytes: &[u8]) -> (Cow<'_, str>, bool) {
         Ok(text) => (Cow::Borrowed(text), false),
         Err(_) => (Cow::Owned(Latin1::decode(bytes)), true),
     }
+}
+
+/// Returns a number with its noun: `1 byte`, `2 bytes`, `0 addresses`, `3 replies`. The number may be
+/// formatted already.
+pub fn counted(number: impl fmt::Display, noun: &str) -> String {
+    let mut text = number.to_string();
+    let is_one = text == "1";
+    text.push(' ');
+    let (stem, ending) = match noun.strip_suffix('y') {
+        _ if is_one => (noun, ""),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => (stem, "ies"),
+        _ if noun.ends_with('s') => (noun, "es"),
+        _ => (noun, "s"),
+    };
+    text + stem + ending
 }
 
 /// Numbers of up to this many digits fit into 64 bits.
@@ -278,6 +294,22 @@ pub fn utf16(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+
+    #[test]
+    fn nouns_have_a_singular_and_a_plural() {
+        let texts = [
+            counted(0, "byte"),
+            counted(1, "reply"),
+            counted(2, "reply"),
+            counted("1", "address"),
+            counted("12,345", "address"),
+            counted(3, "more entry"),
+            counted(0.5, "day"),
+        ];
+        let expected =
+            "0 bytes, 1 reply, 2 replies, 1 address, 12,345 addresses, 3 more entries, 0.5 days";
+        assert_eq!(texts.join(", "), expected);
+    }
 
     #[test]
     fn every_byte_is_a_character() {

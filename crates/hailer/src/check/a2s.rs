@@ -4,8 +4,8 @@ use super::behavior::{BOUND_TO_PORT, LONG_LIFETIME, RATE_LIMIT};
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::found;
 use super::{
-    Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, deviates, fail,
-    load, mild, not_applicable, pass,
+    Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
+    deviates, fail, load, mild, not_applicable, pass,
 };
 use hailer_proto::a2s::SPLIT;
 use hailer_proto::a2s::deviation as known;
@@ -528,7 +528,7 @@ fn list_challenge(p: &mut Probe<'_>) -> Verdict {
     }
     match answered {
         0 => not_applicable("the server answers neither players nor rules"),
-        _ => pass(format!("{answered} requests get a challenge")),
+        _ => pass(format!("a challenge for {}", counted(answered, "request"))),
     }
 }
 
@@ -703,13 +703,16 @@ fn same_counts(p: &mut Probe<'_>) -> Verdict {
     let Some((_, reply)) = data(p, socket, INFO) else {
         return fail("no reply to info");
     };
-    let Some(counted) = info(&reply).map(|info| usize::from(info.players)) else {
+    let Some(count) = info(&reply).map(|info| usize::from(info.players)) else {
         return not_applicable("the info has the old form");
     };
     let listed = p.status()?.players.list.len();
-    let text = format!("{counted} players in the info, {listed} in the list");
+    let text = format!(
+        "{} in the info, {listed} in the list",
+        counted(count, "player")
+    );
     // The count has one byte.
-    if counted == listed % 256 {
+    if count == listed % 256 {
         pass(text)
     } else {
         deviates(&COUNTS_DIFFER, text)
@@ -735,7 +738,11 @@ fn parts(p: &mut Probe<'_>) -> Verdict {
         }
     }
     p.measure("longest_datagram_bytes", longest as f64);
-    let text = format!("{parts} parts, the longest datagram has {longest} bytes");
+    let text = format!(
+        "{}, the longest datagram has {}",
+        counted(parts, "part"),
+        counted(longest, "byte")
+    );
     let mut deviations = Vec::new();
     if longest > MAX_DATAGRAM {
         deviations.push(&known::BIG_DATAGRAM);

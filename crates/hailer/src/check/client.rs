@@ -7,7 +7,7 @@
 //! Limits: 1,000 requests, 256 ports of clients.
 
 use super::{Severity, suite};
-use hailer_proto::wire::Notes;
+use hailer_proto::wire::{Notes, counted};
 use hailer_proto::{
     Connection, DatagramContext, Deviation, Direction, Epoch, Keys, Options, Protocol, Responder,
     Status, Text, Verdict,
@@ -437,7 +437,7 @@ impl Observer {
             .as_ref()
             .is_some_and(|found| found.direction == Direction::Request);
         let problem = match explained {
-            None => Some(format!("{} bytes of another protocol", bytes.len())),
+            None => Some(counted(bytes.len(), "byte") + " of another protocol"),
             Some(found) if found.direction == Direction::Reply => {
                 Some(format!("a reply: {}", found.message))
             }

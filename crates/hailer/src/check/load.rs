@@ -2,7 +2,7 @@
 
 use super::behavior::RATE_LIMIT;
 use super::probe::HEADERS;
-use super::{Outcome, Probe, Received, SocketId, Verdict, deviates, fail, pass};
+use super::{Outcome, Probe, Received, SocketId, Verdict, counted, deviates, fail, pass};
 use crate::respond::FREE_RATIO;
 use std::time::Duration;
 
@@ -58,7 +58,10 @@ pub(super) fn requests(
     probe.measure("requests", f64::from(REQUESTS));
     probe.measure("replies", f64::from(replies));
     probe.measure("reply_bytes_per_s", bytes as f64 / 5.0);
-    let text = format!("{replies} replies to {REQUESTS} requests in 5 s, ×{ratio:.1} with headers");
+    let text = format!(
+        "{} to {REQUESTS} requests in 5 s, ×{ratio:.1} with headers",
+        counted(replies, "reply")
+    );
     recover(probe, &text, still_answers)?;
     let has_limit = bytes <= sent * FREE_RATIO;
     if !is_verified && !has_limit && !probe.config.is_loopback {
@@ -118,7 +121,10 @@ pub(super) fn connections(
     probe.close_all();
     probe.measure("requests", f64::from(REQUESTS));
     probe.measure("replies", f64::from(replies));
-    let text = format!("{opened} of {REQUESTS} connections, {replies} replies");
+    let text = format!(
+        "{opened} of {REQUESTS} connections, {}",
+        counted(replies, "reply")
+    );
     recover(probe, &text, still_answers)?;
     if replies < REQUESTS / 2 {
         return deviates(&RATE_LIMIT, text);

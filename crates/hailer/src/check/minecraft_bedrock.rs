@@ -3,8 +3,8 @@
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::found;
 use super::{
-    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load, mild,
-    not_applicable, pass,
+    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, counted, deviates, fail, load,
+    mild, not_applicable, pass,
 };
 use hailer_proto::minecraft_bedrock::deviation as known;
 use hailer_proto::minecraft_bedrock::message::{Advertisement, Pong};
@@ -295,7 +295,7 @@ fn answers(p: &mut Probe<'_>) -> Verdict {
     if let Ok(status) = p.query(Depth::Full) {
         p.facts.status = Some(status);
     }
-    pass(format!("a pong of {} bytes", reply.len()))
+    pass(format!("a pong of {}", counted(reply.len(), "byte")))
 }
 
 fn layout(p: &mut Probe<'_>) -> Verdict {
@@ -371,7 +371,7 @@ fn shown(p: &mut Probe<'_>) -> Verdict {
 fn text_length(p: &mut Probe<'_>) -> Verdict {
     let (_, reply) = pong(p)?;
     let length = reply.len().saturating_sub(35);
-    let text = format!("{length} bytes");
+    let text = counted(length, "byte");
     if length > MAX_TEXT {
         fail(text)
     } else {
@@ -393,7 +393,9 @@ fn separators(p: &mut Probe<'_>) -> Verdict {
         return found(guesses, format!("the name {name:?}"));
     }
     match (text.protocol, text.online, text.max) {
-        (Some(_), Some(online), Some(max)) => pass(format!("{name:?}, {online} of {max} players")),
+        (Some(_), Some(online), Some(max)) => {
+            pass(format!("{name:?}, {online} of {}", counted(max, "player")))
+        }
         _ => fail("the counts are not at their place"),
     }
 }
@@ -432,7 +434,7 @@ fn pings_per_second(p: &mut Probe<'_>) -> Verdict {
 }
 
 fn observe(o: &mut Observer, seen: &ObservedRequest<'_>) -> Vec<Vec<u8>> {
-    let text = format!("a ping of {} bytes", seen.bytes.len());
+    let text = format!("a ping of {}", counted(seen.bytes.len(), "byte"));
     o.require(4, seen.bytes.len() >= 33, &text);
     let time = seen.bytes.get(1..9).unwrap_or_default().to_vec();
     let mut others = o.ports.iter().filter(|(port, _)| **port != seen.from);

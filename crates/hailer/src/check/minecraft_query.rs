@@ -722,7 +722,10 @@ fn unknown_type(p: &mut Probe<'_>) -> Verdict {
     request[2] = 5;
     match p.ask_once(socket, &request, &|_| true) {
         None => pass("no reply to type 5"),
-        Some(reply) => deviates(&UNKNOWN_TYPE, format!("type 5 gets {} bytes", reply.len())),
+        Some(reply) => deviates(
+            &UNKNOWN_TYPE,
+            format!("type 5 gets {}", counted(reply.len(), "byte")),
+        ),
     }
 }
 

@@ -4,8 +4,8 @@ use super::behavior::RATE_LIMIT;
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, SeenConnection, VALID};
 use super::probe::{baseline, found};
 use super::{
-    Cost, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, deviates, fail, load,
-    mild, not_applicable, pass,
+    Cost, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted, deviates, fail,
+    load, mild, not_applicable, pass,
 };
 use hailer_proto::Deviation;
 use hailer_proto::minecraft_status::deviation as known;
@@ -429,7 +429,7 @@ fn layout(p: &mut Probe<'_>) -> Verdict {
     let mut notes = Notes::default();
     let seen = hailer_proto::DatagramContext::Reply;
     let explanation = p.protocol.explain(&bytes, seen, &mut notes);
-    let text = format!("{} bytes", bytes.len());
+    let text = counted(bytes.len(), "byte");
     match explanation {
         None => fail(format!("{text} that are no status")),
         Some(found) if found.error.is_some() => {
@@ -475,7 +475,10 @@ fn segments(p: &mut Probe<'_>) -> Verdict {
     let (first, rest) = request.split_at(1);
     let (second, third) = rest.split_at(middle - 1);
     let (_, bytes) = sent(p, &[first, second, third])?;
-    pass(format!("three segments get {} bytes", bytes.len()))
+    pass(format!(
+        "three segments get {}",
+        counted(bytes.len(), "byte")
+    ))
 }
 
 fn ping_first(p: &mut Probe<'_>) -> Verdict {
@@ -552,10 +555,10 @@ fn legacy(p: &mut Probe<'_>, request: &[u8]) -> Verdict {
         Ok(LegacyReply::Listing(listing)) => {
             let count = |count: Option<i64>| count.map_or("?".into(), |count| count.to_string());
             let text = format!(
-                "{:?}, {} of {} players",
+                "{:?}, {} of {}",
                 listing.motd,
                 count(listing.online),
-                count(listing.max)
+                counted(count(listing.max), "player")
             );
             found(notes.met().collect(), text)
         }
@@ -606,7 +609,7 @@ fn size(p: &mut Probe<'_>) -> Verdict {
     let text = String::from_utf8_lossy(json(&bytes)).into_owned();
     let units = text.encode_utf16().count();
     p.measure("json_units", units as f64);
-    let text = format!("{units} units");
+    let text = counted(units, "unit");
     if units > MAX_UNITS {
         fail(text)
     } else {
@@ -641,7 +644,10 @@ fn icon_and_sample(p: &mut Probe<'_>) -> Verdict {
             }
         },
     };
-    found(deviations, format!("{icon}, {listed} players listed"))
+    found(
+        deviations,
+        format!("{icon}, {} listed", counted(listed, "player")),
+    )
 }
 
 fn invalid(p: &mut Probe<'_>) -> Verdict {

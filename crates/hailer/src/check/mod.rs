@@ -30,6 +30,7 @@ pub use memory::{MemoryServer, MemoryWire};
 pub use probe::Probe;
 pub use wire::{Origin, Received, SocketId, SocketWire, Wire};
 
+use hailer_proto::wire::counted;
 use hailer_proto::{Deviation, Protocol, Secret};
 use std::fmt;
 use std::time::Duration;
@@ -258,14 +259,6 @@ fn not_applicable<T>(text: impl Into<String>) -> Result<T, Outcome> {
 
 fn deviates(of: &'static Deviation, text: impl Into<String>) -> Verdict {
     Ok(Outcome::deviation(of, text))
-}
-
-/// Returns a number with its noun.
-fn counted(count: usize, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    }
 }
 
 /// Deviations of servers that the probes of several protocols report. They are behavior over

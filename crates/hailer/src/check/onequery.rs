@@ -607,7 +607,7 @@ fn answers(p: &mut Probe<'_>) -> Verdict {
     match p.ask(socket, &request, &is_query_reply) {
         Some(reply) => {
             p.facts.has_other_ids = !has_id(id)(&reply);
-            pass(format!("a challenge, and {} bytes", reply.len()))
+            pass(format!("a challenge, and {}", counted(reply.len(), "byte")))
         }
         None => fail("no reply to a basic query"),
     }
@@ -776,7 +776,11 @@ fn pages_end(p: &mut Probe<'_>) -> Verdict {
             continue;
         }
         let pages = counted(number, "page");
-        let text = format!("{next} players on {pages}, total {}", page.total);
+        let text = format!(
+            "{} on {pages}, total {}",
+            counted(next, "player"),
+            page.total
+        );
         let mut found = Vec::new();
         if page.has_more {
             found.push(&known::MORE_PAST_TOTAL);
@@ -800,12 +804,12 @@ fn past_the_end(p: &mut Probe<'_>) -> Verdict {
     let page = page(p, socket, &token, i32::MAX)?;
     if page.has_more || !page.players.is_empty() {
         return fail(format!(
-            "{} players, more: {}",
-            page.players.len(),
+            "{}, more: {}",
+            counted(page.players.len(), "player"),
             page.has_more
         ));
     }
-    pass(format!("an empty page of {} bytes", page.length))
+    pass(format!("an empty page of {}", counted(page.length, "byte")))
 }
 
 fn negative_offset(p: &mut Probe<'_>) -> Verdict {
@@ -849,7 +853,7 @@ fn stable_order(p: &mut Probe<'_>) -> Verdict {
         return not_applicable("fewer than two players are online");
     }
     if first.players == again.players {
-        pass(format!("{} players, twice", first.players.len()))
+        pass(format!("{}, twice", counted(first.players.len(), "player")))
     } else {
         deviates(&UNSTABLE_ORDER, "two pages from 0 differ")
     }
@@ -1011,7 +1015,10 @@ fn refusals(p: &mut Probe<'_>) -> Verdict {
             .met()
             .any(|met| met.name == known::REFUSED_BUT_DISCLOSED.name)
         {
-            let text = format!("a refusal of {} bytes has the server info", bytes.len());
+            let text = format!(
+                "a refusal of {} has the server info",
+                counted(bytes.len(), "byte")
+            );
             return deviates(&known::REFUSED_BUT_DISCLOSED, text);
         }
     }
@@ -1089,7 +1096,11 @@ fn version_1(p: &mut Probe<'_>) -> Verdict {
         let text = match lists {
             // HyQuery hides its lists by default.
             Ok((0, 0)) => None,
-            Ok((players, plugins)) => Some(format!("{players} players and {plugins} plugins")),
+            Ok((players, plugins)) => Some(format!(
+                "{} and {}",
+                counted(players, "player"),
+                counted(plugins, "plugin")
+            )),
             Err(_) => Some("lists".into()),
         };
         if let Some(lists) = text {

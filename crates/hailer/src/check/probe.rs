@@ -350,7 +350,7 @@ impl Probe<'_> {
         match error {
             ExchangeError::Silence { .. } => self.silence().into(),
             ExchangeError::Fault { fault, .. } => format!("the reply is not usable: {fault}"),
-            ExchangeError::Flood { bytes } => format!("the server sent {bytes} bytes"),
+            ExchangeError::Flood { bytes } => format!("the server sent {}", counted(bytes, "byte")),
         }
     }
 
@@ -386,12 +386,12 @@ impl Probe<'_> {
         let mut notes = Notes::default();
         let seen = DatagramContext::ReplyTo(request);
         match self.protocol.explain(reply, seen, &mut notes) {
-            None => fail(format!("{} bytes that are no reply", reply.len())),
+            None => fail(counted(reply.len(), "byte") + " that are no reply"),
             Some(explanation) => match explanation.error {
                 Some(error) => fail(format!("{}: {error}", explanation.message)),
                 None => found(
                     self.own(notes.met()),
-                    format!("{}, {} bytes", explanation.message, reply.len()),
+                    format!("{}, {}", explanation.message, counted(reply.len(), "byte")),
                 ),
             },
         }
@@ -457,7 +457,10 @@ impl Probe<'_> {
         for (name, bytes) in strays {
             let socket = self.open()?;
             if let Some(reply) = self.ask_once(socket, bytes, &|_| true) {
-                return fail(format!("{name} gets a reply of {} bytes", reply.len()));
+                return fail(format!(
+                    "{name} gets a reply of {}",
+                    counted(reply.len(), "byte")
+                ));
             }
         }
         if !still_answers(self) {
@@ -500,7 +503,7 @@ pub(super) fn baseline(probe: &mut Probe<'_>) -> Verdict {
         Ok(status) => {
             let title = status.title().unwrap_or_default();
             let players = status.players.online.unwrap_or_default();
-            let text = format!("{title:?}, {players} players");
+            let text = format!("{title:?}, {}", counted(players, "player"));
             probe.facts.status = Some(status);
             pass(text)
         }

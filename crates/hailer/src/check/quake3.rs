@@ -4,8 +4,8 @@ use super::behavior::FRAGMENTED;
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::baseline;
 use super::{
-    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load, mild,
-    not_applicable, pass,
+    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, counted, deviates, fail, load,
+    mild, not_applicable, pass,
 };
 use hailer_proto::Deviation;
 use hailer_proto::quake3::deviation as known;
@@ -310,7 +310,7 @@ fn status_layout(p: &mut Probe<'_>) -> Verdict {
     if Reply::kind_of(&reply) == Some(Kind::Info) {
         return deviates(
             &known::INFO_FOR_STATUS,
-            format!("an info of {} bytes", reply.len()),
+            format!("an info of {}", counted(reply.len(), "byte")),
         );
     }
     p.layout(&request, &reply)
@@ -417,12 +417,12 @@ fn same_values(p: &mut Probe<'_>) -> Verdict {
         return fail(format!("map {:?} and {:?}", maps[0], maps[1]));
     }
     let listed = status.players.len() as i64;
-    let counted = info.info.number("clients");
+    let count = info.info.number("clients");
     let text = format!(
-        "{} players in the info, {listed} in the status",
-        counted.unwrap_or(0)
+        "{} in the info, {listed} in the status",
+        counted(count.unwrap_or(0), "player")
     );
-    if counted == Some(listed) {
+    if count == Some(listed) {
         pass(text)
     } else {
         deviates(&OTHER_COUNT, text)
@@ -433,11 +433,11 @@ fn count_is_list(p: &mut Probe<'_>) -> Verdict {
     let status = status(p)?;
     let status = read(&status)?;
     let listed = status.players.len() as i64;
-    let Some(counted) = status.info.number("clients") else {
+    let Some(count) = status.info.number("clients") else {
         return not_applicable("the status has no count");
     };
-    let text = format!("{counted} players, {listed} lines");
-    if counted > listed {
+    let text = format!("{}, {}", counted(count, "player"), counted(listed, "line"));
+    if count > listed {
         deviates(&known::MISSING_PLAYERS, text)
     } else {
         pass(text)
@@ -503,7 +503,7 @@ fn observe(o: &mut Observer, seen: &ObservedRequest<'_>) -> Vec<Vec<u8>> {
         let challenge = request.challenge.to_vec();
         o.require(4, !challenge.is_empty(), "no challenge");
         if !challenge.is_empty() {
-            let text = format!("{} characters", challenge.len());
+            let text = counted(challenge.len(), "character");
             o.require(5, challenge.len() <= 8, &text);
             let mut others = o.ports.iter().filter(|(port, _)| **port != seen.from);
             let is_used = others.any(|(_, port)| port.id == challenge);

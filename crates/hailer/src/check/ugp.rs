@@ -4,8 +4,8 @@ use super::behavior::FRAGMENTED;
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
 use super::probe::baseline;
 use super::{
-    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, deviates, fail, load, mild,
-    not_applicable, pass,
+    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, counted, deviates, fail, load,
+    mild, not_applicable, pass,
 };
 use hailer_proto::Deviation;
 use hailer_proto::ugp::deviation as known;
@@ -330,7 +330,7 @@ fn count_is_list(p: &mut Probe<'_>) -> Verdict {
         return not_applicable("the reply has no players");
     };
     let count = reply.server.and_then(|server| server.online);
-    let text = format!("{} players listed", players.len());
+    let text = counted(players.len(), "player") + " listed";
     match count {
         Some(count) if usize::from(count) != players.len() => {
             deviates(&known::ODD_PLAYER_COUNT, format!("{text}, {count} counted"))

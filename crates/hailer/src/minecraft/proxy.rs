@@ -9,6 +9,7 @@ use super::unreachable;
 use hailer_minecraft::crypto::KeyPair;
 use hailer_minecraft::table::Kick;
 use hailer_minecraft::{Build, Connection, ConnectionState, PacketDirection, Role};
+use hailer_proto::wire::counted;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -138,7 +139,8 @@ impl fmt::Display for SessionEnd {
             Self::Hangup(side, count) => {
                 write!(
                     f,
-                    "the {side} closed the connection after {count} bytes of an incomplete packet"
+                    "the {side} closed the connection after {} of an incomplete packet",
+                    counted(count, "byte")
                 )
             }
             Self::BridgeError(fault) => fault.fmt(f),

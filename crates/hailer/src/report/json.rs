@@ -699,7 +699,7 @@ mod tests {
         fn matches_serde(
             status in status(), target in ".{0,20}", address: SocketAddr, nanos in 0..100_000_000_000_u64, sent: u32, received: u32,
         ) {
-            let transcript = Transcript { protocol: registry::PROTOCOLS[0].info(), address, sent, received, datagrams: Vec::new() };
+            let transcript = Transcript { sent, received, ..Transcript::new(registry::PROTOCOLS[0].info(), address) };
             let count = status.rules.len();
             let answer = Answer {
                 sources: sources(count),

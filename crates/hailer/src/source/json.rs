@@ -675,11 +675,9 @@ mod tests {
         let address = "192.0.2.7:25565".parse().unwrap();
         let protocol = registry::PROTOCOLS[0].info();
         let transcript = Transcript {
-            protocol,
-            address,
             sent: 1,
             received: 1,
-            datagrams: Vec::new(),
+            ..Transcript::new(protocol, address)
         };
         let mut line = Vec::new();
         report::AnswerLine::answered("x", &Answer::new(transcript, status.into(), Duration::ZERO))

@@ -873,11 +873,10 @@ impl SweepEngine {
             None => (u32::from(slot.resends) + 1, 0),
         };
         Transcript {
-            protocol: self.protocol(id).info(),
-            address: self.flight.address(id),
             sent,
             received,
             datagrams,
+            ..Transcript::new(self.protocol(id).info(), self.flight.address(id))
         }
     }
 
@@ -1053,11 +1052,9 @@ mod tests {
     #[test]
     fn faults_keep_their_names() {
         let transcript = || Transcript {
-            protocol: registry::PROTOCOLS[0].info(),
-            address: ([127, 0, 0, 1], 1).into(),
             sent: 1,
             received: 1,
-            datagrams: Vec::new(),
+            ..Transcript::new(registry::PROTOCOLS[0].info(), ([127, 0, 0, 1], 1).into())
         };
         let kind = |failure| Error::from_failure(transcript(), failure).kind();
         assert_eq!(

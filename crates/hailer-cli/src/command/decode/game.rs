@@ -11,12 +11,13 @@ use crate::command::secrets::Secrets;
 use crate::exit::usage;
 use crate::packet_filter::PacketFilter;
 use crate::print::packet::{Form, PacketView, Summary};
-use crate::print::{count, stderr};
+use crate::print::stderr;
 use hailer::game::stream::{MAX_PACKET, ReadOutcome, read};
 use hailer::game::tap::{TapError, TapPacket};
 use hailer::game::{Build, PacketDirection, PacketError, TABLE, Tap};
 use hailer::minecraft::{Recording, RecordingError};
 use hailer::proto;
+use hailer::proto::wire::counted;
 use hailer::proto::wire::{Error, ErrorKind, Notes};
 use std::collections::HashMap;
 use std::io::{BufRead, Read, Write};
@@ -353,7 +354,7 @@ impl<'a> Game<'a> {
             .map(|at| broken.at.saturating_sub(at))
         {
             Some(after @ 0..WRONG_SECRET_BYTES) => {
-                let after = count(after, "byte");
+                let after = counted(after, "byte");
                 stderr!(
                     "\x1b[33mnote:\x1b[0m {after} after encryption began: the secret may be another connection's"
                 );
@@ -389,7 +390,7 @@ impl<'a> Game<'a> {
         out.flush()?;
         for direction in [PacketDirection::ToServer, PacketDirection::ToClient] {
             if let Some(sealed) = tap.sealed(direction).filter(|sealed| sealed.bytes > 0) {
-                let bytes = count(sealed.bytes, "byte");
+                let bytes = counted(sealed.bytes, "byte");
                 let offset = sealed.offset;
                 stderr!(
                     "\x1b[33mnote:\x1b[0m {name}, {direction}: encrypted from offset {offset} on, {bytes}; --secret or \
@@ -538,7 +539,7 @@ impl<'a> Game<'a> {
     fn missing(&mut self, name: &str, direction: PacketDirection, missing: Gap) {
         self.is_sound = false;
         let Gap { at, bytes } = missing;
-        let bytes = count(bytes, "byte");
+        let bytes = counted(bytes, "byte");
         stderr!(
             "\x1b[33mnote:\x1b[0m {name}, {direction}: {bytes} missing at offset {at}; nothing after them can be read"
         );
@@ -584,7 +585,7 @@ impl<'a> Game<'a> {
             out.flush()?;
             stderr!(
                 "\x1b[2m{} not shown\x1b[0m",
-                count(self.filter.hidden, "packet")
+                counted(self.filter.hidden, "packet")
             );
         }
         Ok(())

@@ -12,10 +12,11 @@ mod tcp;
 
 use crate::args::Decode;
 use crate::exit::{Exit, as_known, usage};
-use crate::print::{count, datagram, json, stderr};
+use crate::print::{datagram, json, stderr};
 use capture::PacketPayload;
 use game::Game;
 use hailer::proto::wire::Notes;
+use hailer::proto::wire::counted;
 use hailer::proto::{DatagramContext, Direction, Explanation, Info};
 use hailer::registry;
 use input::{Ends, InputDatagram, is_file};
@@ -80,7 +81,7 @@ fn inputs(args: &Decode, session: &mut DecodeSession<'_, impl Write>) -> anyhow:
     session.hex(&words)?;
     session.game.conclude(&mut session.out)?;
     if session.skipped > 0 {
-        let skipped = count(session.skipped, "datagram");
+        let skipped = counted(session.skipped, "datagram");
         stderr!("\x1b[2m{skipped} of unknown protocols not shown; --all shows them\x1b[0m");
     }
     Ok(session.out.flush()?)
@@ -153,7 +154,7 @@ impl<W: Write> DecodeSession<'_, W> {
         if datagrams == 0 && self.game.sessions == sessions {
             stderr!(
                 "\x1b[33mnote:\x1b[0m {name}: no UDP datagram and no game session in {}; queries over TCP and HTTP are not decoded",
-                count(packets, "packet")
+                counted(packets, "packet")
             );
         }
         Ok(())

@@ -11,6 +11,7 @@ use crate::exit::{Exit, usage};
 use crate::print::{line, stderr, table};
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
+use hailer::proto::wire::counted;
 use hailer_monitor::alert;
 use hailer_monitor::history::{
     ExportSelection, Format, History, HistoryError, Record, RecordWriter, Records, Table, read,
@@ -213,11 +214,7 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
         }
     };
     std::fs::rename(&partial, &args.output).with_context(|| args.output.display().to_string())?;
-    stderr!(
-        "{count} record{} in {}",
-        if count == 1 { "" } else { "s" },
-        args.output.display()
-    );
+    stderr!("{} in {}", counted(count, "record"), args.output.display());
     Ok(Exit::Success)
 }
 
@@ -332,13 +329,13 @@ pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
     };
     history.close().await;
     stderr!(
-        "{} records read; new: {} servers, {} samples, {} roll-ups, {} events, {} sessions",
-        imported.records,
-        imported.servers,
-        imported.samples,
-        imported.rollups,
-        imported.events,
-        imported.sessions
+        "{} read; new: {}, {}, {}, {}, {}",
+        counted(imported.records, "record"),
+        counted(imported.servers, "server"),
+        counted(imported.samples, "sample"),
+        counted(imported.rollups, "roll-up"),
+        counted(imported.events, "event"),
+        counted(imported.sessions, "session")
     );
     Ok(Exit::Success)
 }

@@ -16,9 +16,10 @@ use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
 use crate::command::{self, watch};
 use crate::exit::{Exit, usage, without_numbers, words};
-use crate::print::{count, line};
+use crate::print::line;
 use anyhow::bail;
 use hailer::catalog::closest;
+use hailer::proto::wire::counted;
 use hailer::{Client, ClientConfig, Target, registry};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, MonitorConfig, MonitorError};
@@ -86,9 +87,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
                  of them"
             );
         }
-        let mut parts = vec![count(config.servers.len(), "server")];
+        let mut parts = vec![counted(config.servers.len(), "server")];
         if !config.masters.is_empty() {
-            parts.push(count(config.masters.len(), "master server"));
+            parts.push(counted(config.masters.len(), "master server"));
         }
         writeln!(crate::print::stdout(), "valid: {}", parts.join(", "))?;
         return Ok(Exit::Success);
@@ -360,7 +361,7 @@ async fn monitor(
     writeln!(
         out,
         "watching {} at http://{address}",
-        count(monitor.live().len(), "server")
+        counted(monitor.live().len(), "server")
     )?;
     out.flush()?;
     activation::ready("watching");
@@ -388,7 +389,7 @@ async fn monitor(
             Some(()) = hangup.recv(), if !args.demo => match reload(args, &monitor, &mut masters).await {
                 Ok((new, others)) => {
                     servers = new;
-                    info!("configuration reloaded: {}", count(servers.len(), "server"));
+                    info!("configuration reloaded: {}", counted(servers.len(), "server"));
                     if others != config.others {
                         warn!("other settings changed too; restart to apply them");
                     }
@@ -408,8 +409,8 @@ async fn monitor(
     if health.kept > 0 {
         let why = health.message.unwrap_or_default();
         warn!(
-            "{} records were not written and are lost: {}",
-            health.kept,
+            "lost {} that could not be written: {}",
+            counted(health.kept, "record"),
             line(&without_numbers(&why), 300)
         );
         return Ok(Exit::Partial);
@@ -485,8 +486,8 @@ impl HealthLog {
         if history.dropped > 2 * self.dropped {
             self.dropped = history.dropped;
             warn(format!(
-                "the memory for unwritten records is full: {} records are lost",
-                history.dropped
+                "the memory for unwritten records is full; lost so far: {}",
+                counted(history.dropped, "record")
             ));
         }
         lines.extend(over);

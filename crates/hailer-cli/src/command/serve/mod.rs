@@ -20,11 +20,11 @@ use super::service::{reason_text, stopped};
 use crate::args::Serve;
 use crate::config::{self, ListenConfig, ServeConfig, ServerConfig, StatusSource, announces};
 use crate::exit::Exit;
-use crate::print::count;
 use crate::{activation, observe};
 use hailer::Status;
 use hailer::discover::announce_minecraft;
 use hailer::proto::minecraft_status::lan;
+use hailer::proto::wire::counted;
 use hailer::proto::{Keys, Transport};
 use hailer::respond::{
     Board, Counts, ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool,
@@ -532,8 +532,8 @@ fn total(listeners: &[ListenerCounts]) -> Counts {
 
 /// Summarizes the configuration, such as `2 servers on 3 addresses`.
 fn summary_of(servers: &[ServerConfig]) -> String {
-    let listeners = count(addresses(servers).count(), "address");
-    format!("{} on {listeners}", count(servers.len(), "server"))
+    let listeners = counted(addresses(servers).count(), "address");
+    format!("{} on {listeners}", counted(servers.len(), "server"))
 }
 
 /// Returns the addresses that other machines can reach, if there are any.
@@ -611,11 +611,11 @@ fn summary(counts: &Counts) -> String {
     };
     let connections = match counts.connections {
         0 => String::new(),
-        connections => format!(" and {}", count(connections, "connection")),
+        connections => format!(" and {}", counted(connections, "connection")),
     };
     format!(
         "{}{connections} received: {} answered{}, {unanswered} not answered{}",
-        count(counts.received, "datagram"),
+        counted(counts.received, "datagram"),
         counts.answered + counts.unverified,
         braces(unverified),
         braces(dropped.join(", "))

@@ -18,6 +18,7 @@ use anyhow::Context;
 use futures_util::future::join_all;
 use governor::DefaultDirectRateLimiter;
 use hailer::Status;
+use hailer::proto::wire::counted;
 use hailer::respond::Board;
 use hailer::source::file::File;
 use hailer::source::push::{Place, Push, PushTarget};
@@ -297,7 +298,8 @@ impl Sources {
         let suppressed = self.log.suppressed.swap(0, Ordering::Relaxed);
         if suppressed > 0 {
             warn!(
-                "source: {suppressed} more lines were suppressed; `hailer serve status` shows the last error of each source"
+                "source: suppressed {}; `hailer serve status` shows the last error of each source",
+                counted(suppressed, "more line")
             );
         }
     }
@@ -493,7 +495,8 @@ fn publisher(
             let unshared = network.set_status(&status);
             if unshared > 0 && !has_noted {
                 has_noted = true;
-                info!("network: {unshared} players have no UUID; other servers do not see them");
+                let players = counted(unshared, "player");
+                info!("network: {players} without a UUID, not shown by other servers");
             }
             if is_aggregate {
                 boards.publish(&network.status())

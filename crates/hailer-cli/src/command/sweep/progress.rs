@@ -2,6 +2,7 @@
 
 use super::tally;
 use crate::print::stderr;
+use hailer::proto::wire::counted;
 use hailer::sweep::{Counts, Progress, Skipped};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::time::{Duration, Instant};
@@ -121,8 +122,8 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
         stderr!("{}", rest.join(", "));
     }
     stderr!(
-        "{} datagrams sent, {} received, about {} lost in the network",
-        sum.datagrams_sent,
+        "{} sent, {} received, about {} lost in the network",
+        counted(sum.datagrams_sent, "datagram"),
         sum.datagrams_received,
         share(lost(sum))
     );

@@ -7,11 +7,12 @@ use super::super::stop::StopRequest;
 use crate::args::Sweep;
 use crate::command;
 use crate::exit::{Usage, print_error, usage};
-use crate::print::{count, stderr};
+use crate::print::stderr;
 use crate::web;
 use hailer::Target;
 use hailer::address::AddressPolicy;
 use hailer::master::{MasterLimits, MasterUrl};
+use hailer::proto::wire::counted;
 use hailer::sweep::{
     Collector, DefaultKinds, Exclusions, ListSource, Position, ProbeSource, Skipped, SourceConfig,
     StreamSource,
@@ -284,7 +285,7 @@ fn list_master(
         anyhow::bail!("{}", cause.words());
     }
     if !args.writing.quiet {
-        stderr!("{master}: {}", count(summary.servers - invalid, "server"));
+        stderr!("{master}: {}", counted(summary.servers - invalid, "server"));
     }
     if let Some(why) = web::refused(&summary) {
         let hint = match summary.first_refused {

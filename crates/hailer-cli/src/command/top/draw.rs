@@ -14,11 +14,12 @@
 use super::history::History;
 use crate::command::status::state;
 use crate::observe::snapshot::{Counts, Snapshot, State, in_words};
-use crate::print::{bytes, count, line, padded, rate, since};
+use crate::print::{bytes, line, padded, rate, since};
 use crate::terminal::sections::{NUMBERS_WIDTH, ScreenRow, Section, column};
 use crate::terminal::widgets::{GAP_WIDTH, below, bold, dim, halves, in_color, lines, share};
 use crate::terminal::{About, Program};
 use crossterm::event::{KeyCode, KeyEvent};
+use hailer::proto::wire::counted;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style};
@@ -78,10 +79,10 @@ impl Program for TopScreen {
             line(&snapshot.version, 20),
             snapshot.pid,
             since(snapshot.uptime_s),
-            count(snapshot.workers, "worker")
+            counted(snapshot.workers, "worker")
         );
         if snapshot.relay.sessions_max > 0 {
-            words += &format!(", {}", count(snapshot.relay.sessions, "relay session"));
+            words += &format!(", {}", counted(snapshot.relay.sessions, "relay session"));
         }
         vec![Span::styled("hailer serve", bold()), Span::raw(words)]
     }
@@ -277,7 +278,7 @@ fn budget(snapshot: &Snapshot) -> ScreenRow {
     }
     let left = budget.left_bytes as f64;
     let full = budget.bytes_per_s as f64;
-    let networks = count(budget.networks, "network");
+    let networks = counted(budget.networks, "network");
     ScreenRow::Gauge {
         name: "budget",
         words: format!("{} of {}/s, {networks} known", bytes(left), bytes(full)),

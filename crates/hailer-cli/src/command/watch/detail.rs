@@ -8,6 +8,7 @@ use crate::terminal::text::colored_lines;
 use crate::terminal::widgets::{self, both_ends, dim, fitting, halves, heading, in_color};
 use crate::terminal::widgets::{bold, lines};
 use hailer::Text;
+use hailer::proto::wire::counted;
 use hailer_monitor::health::State;
 use hailer_monitor::sample::{Event, EventKind, Millis, ValueChange};
 use hailer_monitor::state::LastStatus;
@@ -189,7 +190,7 @@ fn numbers(entry: &Entry, width: usize) -> Line<'static> {
             named.push(("latency", Span::styled(words, speed(latency))));
         }
         if last.resent > 0 {
-            let words = format!("{} of {} datagrams", last.resent, last.sent);
+            let words = format!("{} of {}", last.resent, counted(last.sent, "datagram"));
             named.push(("lost", Span::raw(words)));
         }
     }

@@ -441,11 +441,12 @@ mod tests {
     fn datagram_protocols_are_preferred() {
         let answer = |id: &str| {
             let transcript = Transcript {
-                protocol: registry::find(id).unwrap().info(),
-                address: ([192, 0, 2, 7], 1).into(),
                 sent: 1,
                 received: 1,
-                datagrams: Vec::new(),
+                ..Transcript::new(
+                    registry::find(id).unwrap().info(),
+                    ([192, 0, 2, 7], 1).into(),
+                )
             };
             Answer::new(transcript, Box::default(), Duration::ZERO)
         };

@@ -11,11 +11,12 @@
 use super::board::{Board, Entry, ServerHistory, SortKey};
 use super::filter::Filter;
 use super::{FeedUpdate, ShownServers, detail, table};
-use crate::print::{count, line};
+use crate::print::line;
 use crate::terminal::widgets::{bold, dim, halves, in_color};
 use crate::terminal::{About, Program};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use hailer::proto::model::printable;
+use hailer::proto::wire::counted;
 use hailer_monitor::health::State;
 use hailer_monitor::sample::{Millis, unix_millis};
 use hailer_monitor::server::ServerId;
@@ -118,14 +119,14 @@ impl Program for WatchScreen {
         words.push(if is_narrow {
             format!("{}/{} up", totals.up, totals.servers)
         } else {
-            format!("{}: {} up", count(totals.servers, "server"), totals.up)
+            format!("{}: {} up", counted(totals.servers, "server"), totals.up)
         });
         if totals.down > 0 {
             words.push(format!("{} down", totals.down));
         }
         words.push(match totals.max {
-            0 => format!("{} players", totals.players),
-            max => format!("{} of {max} players", totals.players),
+            0 => counted(totals.players, "player"),
+            max => format!("{} of {}", totals.players, counted(max, "player")),
         });
         let title = if is_narrow { "" } else { "hailer watch " };
         vec![Span::styled(title, bold()), Span::raw(words.join(", "))]

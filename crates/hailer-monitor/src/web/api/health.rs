@@ -11,6 +11,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use hailer::proto::wire::counted;
 use serde::Serialize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -101,14 +102,12 @@ fn notice(history: &HistoryHealth, checks: &[Check], now: Millis) -> Option<Stri
                     .map(|at| format!(" since {} UTC", show::time(at, now)))
                     .unwrap_or_default();
                 let lost = if history.dropped > 0 {
-                    format!("; {} samples were lost", show::count(history.dropped))
+                    format!("; lost: {}", show::counted(history.dropped, "sample"))
                 } else {
                     String::new()
                 };
-                let kept = show::count(history.kept);
-                format!(
-                    "The history cannot be written{since}: {kept} samples are kept in memory{lost}."
-                )
+                let kept = show::counted(history.kept, "sample");
+                format!("The history cannot be written{since}; kept in memory: {kept}{lost}.")
             }
             "samples" => {
                 "No server has been polled for some time: the data shown is outdated.".to_owned()
@@ -134,13 +133,15 @@ impl CountWindow {
         let history = &health.history;
         let message = match (history.is_failing, &history.message) {
             (false, _) => "written".into(),
-            (true, Some(message)) => {
-                format!("{message}; {} samples are kept in memory", history.kept)
+            (true, message) => {
+                let message = message
+                    .as_deref()
+                    .unwrap_or("the history cannot be written");
+                format!(
+                    "{message}; kept in memory: {}",
+                    counted(history.kept, "sample")
+                )
             }
-            (true, None) => format!(
-                "the history cannot be written; {} samples are kept in memory",
-                history.kept
-            ),
         };
         let history = Check {
             name: "history",
@@ -175,8 +176,10 @@ impl CountWindow {
         let missed = health.missed.saturating_sub(before.missed);
         let taken = health.samples.saturating_sub(before.samples);
         let minutes = (now - before.at) as f64 / 60_000.0;
-        let message =
-            format!("{missed} samples missed and {taken} taken in the last {minutes:.1} minutes");
+        let message = format!(
+            "{} missed and {taken} taken in the last {minutes:.1} minutes",
+            counted(missed, "sample")
+        );
         let ok = missed * 1_000 <= (missed + taken) * MAX_MISSED_PER_MILLE;
         let intervals = Check {
             name: "intervals",
@@ -324,7 +327,9 @@ mod tests {
         )
         .unwrap();
         assert!(
-            notice_text.contains("since 1 Jan 00:01 UTC: 50\u{202f}000 samples are kept in memory; 3 samples were lost."),
+            notice_text.contains(
+                "since 1 Jan 00:01 UTC; kept in memory: 50\u{202f}000 samples; lost: 3 samples."
+            ),
             "{notice_text}"
         );
         assert!(!notice_text.contains("secret"), "pages are public");

@@ -502,7 +502,7 @@ async fn responses_match_the_openapi_document() {
     for path in ["/", "/server/lobby", "/events"] {
         let page = ask(&router, get(path)).await;
         assert!(
-            page.text().contains("7 samples are kept in memory"),
+            page.text().contains("kept in memory: 7 samples"),
             "{path}: {}",
             page.text()
         );

@@ -135,7 +135,7 @@ fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
     let bots = status
         .and_then(|status| status.bots)
         .filter(|bots| *bots > 0 && players.is_some())
-        .map(show::bots);
+        .map(|bots| show::counted(bots.into(), "bot"));
     let has_password = status.is_some_and(|status| status.has_password == Some(true));
     let cut = |text: &str| {
         printable(text)

@@ -362,12 +362,6 @@ fn of_player(extra: &Extra) -> Option<String> {
     }
 }
 
-/// Returns a number with its noun.
-fn counted(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", show::count(number as u64))
-}
-
 /// A datagram, explained.
 pub(crate) struct Datagram {
     pub(crate) message: String,
@@ -446,8 +440,8 @@ fn datagram(bytes: &[u8], protocol: Option<&dyn Protocol>, left: &mut usize) -> 
         message: found.map_or("unknown", |found| found.message).into(),
         size: format!(
             "{}, {}",
-            counted(bytes.len(), "byte"),
-            counted(fields.len() + more, "field")
+            show::counted(bytes.len() as u64, "byte"),
+            show::counted((fields.len() + more) as u64, "field")
         ),
         fields,
         more,

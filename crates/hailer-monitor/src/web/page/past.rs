@@ -11,6 +11,7 @@ use crate::web::page::row::Time;
 use crate::web::show::{self, NOTHING, ShortText};
 use compact_str::CompactString;
 use hailer::proto::model::PLAYER_MEMBERS;
+use hailer::proto::wire::counted;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -630,6 +631,9 @@ struct Plot {
 
 impl Plot {
     fn players(whole: &BucketSum) -> Self {
+        fn players(mean: f64) -> String {
+            counted(show::mean(mean), "player")
+        }
         let most = whole.players_max.map(|most| show::count(most.into()));
         Self {
             title: "Players",
@@ -644,9 +648,9 @@ impl Plot {
             words: |sum| match (sum.players(), sum.players_max) {
                 (Some(mean), Some(most)) if mean.round() < f64::from(most) => {
                     let most = show::count(most.into());
-                    format!("{} players, max. {most}", show::mean(mean))
+                    format!("{}, max. {most}", players(mean))
                 }
-                (Some(mean), _) => format!("{} players", show::mean(mean)),
+                (Some(mean), _) => players(mean),
                 (None, _) if sum.answered == 0 => "no answer".into(),
                 (None, _) => "unknown".into(),
             },

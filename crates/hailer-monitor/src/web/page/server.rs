@@ -19,6 +19,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use hailer::catalog;
 use hailer::proto::Protocol;
+use hailer::proto::wire::counted;
 
 /// Maximum length of a MOTD, in characters.
 const MAX_MOTD_CHARS: usize = 1_000;
@@ -263,16 +264,22 @@ fn figures(
     let count = |number: Option<u32>| number.map(|number| show::count(number.into()));
     let max = count(last.and_then(|last| last.max)).map(|max| format!("of {max}"));
     let bots = status.and_then(|status| status.bots);
-    let bots = bots.filter(|bots| *bots > 0).map(show::bots);
+    let bots = bots
+        .filter(|bots| *bots > 0)
+        .map(|bots| show::counted(bots.into(), "bot"));
     let note: Vec<String> = max.into_iter().chain(bots).collect();
     add(
         "Players",
         count(last.and_then(|last| last.players)),
         note.join(", "),
     );
-    let resent = last
-        .filter(|last| last.resent > 0)
-        .map(|last| format!("{} of {} datagrams repeated", last.resent, last.sent));
+    let resent = last.filter(|last| last.resent > 0).map(|last| {
+        format!(
+            "{} of {} repeated",
+            last.resent,
+            counted(last.sent, "datagram")
+        )
+    });
     add(
         "Latency",
         last.and_then(|last| last.latency).map(show::latency),

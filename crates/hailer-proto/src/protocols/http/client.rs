@@ -8,7 +8,7 @@ use crate::protocol::{
     Step, Tls,
 };
 use crate::wire::json::{Item, Json, Kind};
-use crate::wire::{Error, Notes};
+use crate::wire::{Error, Notes, counted};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::{boxed::Box, format, vec::Vec};
@@ -484,7 +484,7 @@ fn note_body(body: &Body<'_>, notes: &mut Notes) {
         Ok(json) => note_values(json.root(), "value", 0, notes),
         Err(_) if body.bytes().is_empty() => {}
         Err(_) => notes.field(body.range.clone(), "body", || {
-            format!("{} bytes", body.bytes().len())
+            counted(body.bytes().len(), "byte")
         }),
     }
 }
@@ -492,9 +492,7 @@ fn note_body(body: &Body<'_>, notes: &mut Notes) {
 fn note_values(item: Item<'_, '_>, name: &'static str, depth: usize, notes: &mut Notes) {
     match item.kind() {
         Kind::Object | Kind::List if depth >= MAX_LISTED_DEPTH => {
-            notes.field(item.range(), name, || {
-                format!("{} bytes", item.range().len())
-            });
+            notes.field(item.range(), name, || counted(item.range().len(), "byte"));
         }
         Kind::Object => {
             for (key, value) in item.entries() {
@@ -502,8 +500,8 @@ fn note_values(item: Item<'_, '_>, name: &'static str, depth: usize, notes: &mut
                 match value.kind() {
                     Kind::Object | Kind::List => {
                         notes.field(whole, "member", || {
-                            let size = value.range().len();
-                            format!("{}, {size} bytes", key.text().unwrap_or_default())
+                            let size = counted(value.range().len(), "byte");
+                            format!("{}, {size}", key.text().unwrap_or_default())
                         });
                         note_values(value, "value", depth + 1, notes);
                     }

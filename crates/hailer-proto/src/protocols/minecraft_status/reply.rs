@@ -11,7 +11,7 @@ use super::mods::ModList;
 use crate::model::{Extra, Icon, Player, Status, Text, Value, uuid_from_text};
 use crate::protocol::Depth;
 use crate::wire::json::{Item, Json, Kind};
-use crate::wire::{Deviation, Error, Notes, Reader};
+use crate::wire::{Deviation, Error, Notes, Reader, counted};
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::format;
@@ -59,7 +59,7 @@ pub fn read(r: &mut Reader<'_, '_>, depth: Depth, players: bool) -> Result<Reply
     let json_start = r.at();
     r.take(length, "JSON")?;
     let range = json_start..r.at();
-    r.note(json_start, "JSON", || format!("{length} bytes"));
+    r.note(json_start, "JSON", || counted(length, "byte"));
     let bytes = r.whole();
     let mut reply = match depth {
         // A ping has no interest in the text.
@@ -378,7 +378,7 @@ impl Parser<'_> {
 
     fn icon(&mut self, item: Item<'_, '_>) {
         self.notes.field(item.range(), "favicon", || {
-            format!("{} bytes", item.bytes().len())
+            counted(item.bytes().len(), "byte")
         });
         if !self.is_full {
             return;
@@ -544,7 +544,7 @@ fn is_component(root: Item<'_, '_>) -> bool {
 
 /// Describes a value that is not explained in detail.
 fn size(item: Item<'_, '_>) -> String {
-    format!("{} bytes", item.range().len())
+    counted(item.range().len(), "byte")
 }
 
 /// Converts a field that this protocol does not define. Returns `None` for null and beyond the

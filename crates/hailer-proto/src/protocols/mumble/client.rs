@@ -191,7 +191,7 @@ mod tests {
         );
         assert_eq!(
             receive(&old(tag, &[&numbers[..], b"\0"].concat())),
-            "end of message at offset 24: 1 bytes left over"
+            "end of message at offset 24: 1 byte left over"
         );
         for end in 1..numbers.len() {
             assert!(receive(&old(tag, &numbers[..end])).contains(" too early"));

@@ -2,7 +2,7 @@
 
 use super::deviation::{TRAILING_BYTES, WRONG_LENGTH};
 use crate::protocol::{Direction, Explanation};
-use crate::wire::{Error, Notes, Reader};
+use crate::wire::{Error, Notes, Reader, counted};
 use alloc::vec::Vec;
 
 /// Starts every message outside of a game.
@@ -175,9 +175,7 @@ fn read_address<'a>(r: &mut Reader<'a, '_>) -> Result<&'a [u8], Error> {
     let at = r.at();
     let address = r.take(length, "address")?;
     let [_] = r.array("address")?;
-    r.note(at, "address", || {
-        alloc::format!("{length} bytes, not shown")
-    });
+    r.note(at, "address", || counted(length, "byte") + ", not shown");
     r.notes().secret();
     Ok(address)
 }

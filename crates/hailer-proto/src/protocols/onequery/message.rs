@@ -6,7 +6,7 @@
 use super::deviation::*;
 use crate::model::uuid_text;
 use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, Writer, by_content};
+use crate::wire::{Error, Notes, Reader, Writer, by_content, counted};
 use alloc::format;
 use alloc::vec::Vec;
 use core::fmt;
@@ -227,7 +227,7 @@ fn auth_token<'a>(r: &mut Reader<'a, '_>) -> Result<Option<&'a [u8]>, Error> {
     let token = token.filter(|token| !token.is_empty());
     let length = token.map_or(r.remaining(), |token| 2 + token.len());
     r.take(length, "auth token")?;
-    r.note(at, "auth token", || format!("{length} bytes, not shown"));
+    r.note(at, "auth token", || counted(length, "byte") + ", not shown");
     r.notes().secret();
     if token.is_none() {
         r.notes().deviation(&BROKEN_AUTH_TOKEN, at);

@@ -3,7 +3,7 @@
 use super::deviation::{CUT_LINKS, SHORT_INFO, TRAILING_BYTES};
 use crate::protocol::{Direction, Explanation};
 use crate::wire::codepage::decode;
-use crate::wire::{Deviation, Error, Notes, Reader};
+use crate::wire::{Deviation, Error, Notes, Reader, counted};
 use alloc::{format, vec::Vec};
 
 /// Length of a request in bytes, and of what precedes the body of a reply.
@@ -160,7 +160,7 @@ impl<'a> Request<'a> {
             Kind::Ping => r.raw(PING, "ping")?,
             Kind::Console => {
                 let rest = r.take(r.remaining(), "command")?;
-                r.note(HEADER, "command", || format!("{} bytes", rest.len()));
+                r.note(HEADER, "command", || counted(rest.len(), "byte"));
                 r.notes().secret();
                 rest
             }
@@ -474,7 +474,7 @@ mod tests {
         let error = Request::read(long, &mut Notes::default()).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "end of message at offset 11: 1 bytes left over"
+            "end of message at offset 11: 1 byte left over"
         );
     }
 

@@ -6,7 +6,7 @@ use crate::protocols::quake::infostring::{
     Infostring, MAX_LINES, PairDeviations, Word, pieces, words,
 };
 use crate::wire::charset;
-use crate::wire::{Error, Notes, Reader};
+use crate::wire::{Error, Notes, Reader, counted};
 use alloc::{format, vec::Vec};
 
 /// Length of the shortest request in bytes.
@@ -184,7 +184,7 @@ impl<'a> Reply<'a> {
             // A stream of the match, not a player.
             if line.starts_with(b"qtv ") {
                 notes.field(at..at + line.len(), "stream", || {
-                    format!("{} bytes", line.len())
+                    counted(line.len(), "byte")
                 });
                 continue;
             }
