@@ -31,7 +31,7 @@ use crate::error::{Error, ProtocolFailure};
 use crate::http::Destination;
 use crate::local;
 use crate::merge;
-use crate::names::NameResolver;
+use crate::names::{NameResolver, Resolved};
 use crate::target::{Host, Target};
 use crate::transcript::Transcript;
 use futures_util::future::join_all;
@@ -336,9 +336,9 @@ impl Client {
     pub async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
         let srv = target.protocol.and_then(|protocol| target.srv(protocol));
         let default_port = target.query_port().unwrap_or(0);
-        self.names
-            .addresses(&target.host, target.port_without_srv(), default_port, srv)
-            .await
+        let port = target.port_without_srv();
+        let names = self.names.resolve(&target.host, port, default_port, srv);
+        Ok(names.await?.addresses)
     }
 
     /// Returns the addresses at which a server may reply, at least one, the most likely first. For
@@ -349,7 +349,7 @@ impl Client {
     /// The name does not exist, or cannot be looked up.
     pub async fn candidates(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
         match target.protocol {
-            Some(protocol) => self.candidates_in(target, protocol).await,
+            Some(protocol) => Ok(self.candidates_in(target, protocol).await?.addresses),
             None => self.addresses(target).await,
         }
     }
@@ -617,7 +617,7 @@ impl Client {
         ask: &Ask,
         detection: Option<&Detection>,
     ) -> Result<Answer, Error> {
-        let addresses = self.candidates_in(target, protocol).await?;
+        let Resolved { addresses, srv } = self.candidates_in(target, protocol).await?;
         let game = target.game;
         let has_list = game.is_none_or(|game| !game.quirks.contains(&Quirk::NoPlayerList));
         let listed = if protocol.has_listed_addresses() {
@@ -635,11 +635,12 @@ impl Client {
             ..ask.clone()
         };
         if let [address] = addresses[..] {
-            return self.at_address(address, protocol, ask, detection).await;
+            let answer = self.at_address(address, protocol, ask, detection).await;
+            return answer.map_err(|error| Error::of_addresses(vec![error], srv));
         }
         let mut addresses = addresses.into_iter();
         let mut exchanges = FuturesUnordered::new();
-        let mut best_error: Option<Error> = None;
+        let mut errors = Vec::new();
         loop {
             let address = addresses.next();
             let was_last = address.is_none();
@@ -652,15 +653,8 @@ impl Client {
             };
             match next {
                 Ok(Some(Ok(answer))) => return Ok(answer),
-                Ok(Some(Err(error))) => {
-                    if best_error
-                        .as_ref()
-                        .is_none_or(|best| error.weight() > best.weight())
-                    {
-                        best_error = Some(error);
-                    }
-                }
-                Ok(None) => return Err(best_error.expect("a name has at least one address")),
+                Ok(Some(Err(error))) => errors.push(error),
+                Ok(None) => return Err(Error::of_addresses(errors, srv)),
                 Err(_) => {}
             }
         }
@@ -677,8 +671,8 @@ impl Client {
         let srv = target.srv(protocol);
         let found = self
             .names
-            .addresses(&target.host, target.port, default_port, srv);
-        let found = found.await?;
+            .resolve(&target.host, target.port, default_port, srv);
+        let found = found.await?.addresses;
         let first = found.iter().find(|address| address.is_ipv4());
         Ok(*first
             .or(found.first())
@@ -690,27 +684,22 @@ impl Client {
         &self,
         target: &Target,
         protocol: &'static dyn Protocol,
-    ) -> Result<Vec<SocketAddr>, Error> {
+    ) -> Result<Resolved, Error> {
         let default_port = target.default_port(protocol);
         if let Some(host) = protocol.service() {
             let host = Host::Name(host.into());
             return match &self.config.service {
-                Some(service) => Ok(vec![service.address]),
+                Some(service) => Ok(Resolved::without_srv(vec![service.address])),
                 None => {
                     let port = Some(HTTPS_PORT);
-                    self.names.addresses(&host, port, HTTPS_PORT, None).await
+                    self.names.resolve(&host, port, HTTPS_PORT, None).await
                 }
             };
         }
-        let addresses = self
-            .names
-            .addresses(
-                &target.host,
-                target.port,
-                default_port,
-                target.srv(protocol),
-            )
-            .await?;
+        let srv = target.srv(protocol);
+        let names = &self.names;
+        let found = names.resolve(&target.host, target.port, default_port, srv);
+        let Resolved { addresses, srv } = found.await?;
         let mut addresses = target.at_query_ports(addresses, protocol, default_port);
         // If none is left, the error names the addresses.
         if addresses
@@ -719,7 +708,7 @@ impl Client {
         {
             addresses.retain(|address| local::can_reach(self.config.source, *address));
         }
-        Ok(addresses)
+        Ok(Resolved { addresses, srv })
     }
 
     /// Queries one address.
@@ -730,13 +719,7 @@ impl Client {
         ask: &Ask,
         detection: Option<&Detection>,
     ) -> Result<Answer, Error> {
-        let mut transcript = Transcript {
-            protocol: protocol.info(),
-            address,
-            sent: 0,
-            received: 0,
-            datagrams: Vec::new(),
-        };
+        let mut transcript = Transcript::new(protocol.info(), address);
         let mut notes = Vec::new();
         match self
             .run_exchange(&mut transcript, protocol, ask, detection, &mut notes)

@@ -6,6 +6,7 @@ use crate::transcript::Transcript;
 use hailer_proto::model::printable;
 use hailer_proto::wire::counted;
 use hailer_proto::{Fault, Info, Transport};
+use std::collections::BTreeSet;
 use std::fmt::{self, Formatter};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
@@ -152,14 +153,10 @@ impl fmt::Display for Error {
             Self::Lookup { name, cause } => write!(f, "{name}: name lookup failed: {cause}"),
             Self::Excluded { name, .. } => write!(f, "{name}: {}", self.reason()),
             Self::NoProtocol { .. } => write!(f, "no protocol got an answer: {}", self.reason()),
-            Self::Unreachable { transcript, .. }
-            | Self::PortClosed { transcript }
-            | Self::Silence { transcript, .. }
-            | Self::Refused { transcript, .. }
-            | Self::Malformed { transcript, .. }
-            | Self::Flood { transcript, .. }
-            | Self::Deviates { transcript, .. } => {
-                write!(f, "{}: {}", transcript.address, self.reason())
+            error => {
+                let address = error.transcript().map(|transcript| transcript.address);
+                let address = address.map_or(String::new(), |address| format!("{address}: "));
+                write!(f, "{address}{}", error.reason())
             }
         }
     }
@@ -191,6 +188,43 @@ impl Error {
                 fault,
                 datagram,
             },
+        }
+    }
+
+    /// Combines the errors at the addresses of a host, at least one: returns the most informative
+    /// one. It names the SRV record that led there, and the other addresses that have replied.
+    pub(crate) fn of_addresses(mut errors: Vec<Self>, srv: Option<String>) -> Self {
+        // The last maximum of the reversed order is the first one.
+        let ranked = errors.iter().enumerate().rev();
+        let best = ranked.max_by_key(|(_, error)| error.weight());
+        let mut best = errors.swap_remove(best.map_or(0, |(index, _)| index));
+        let others = errors.iter().filter_map(|error| {
+            let transcript = error.transcript().filter(|_| error.shows_reply())?;
+            let address = transcript.address;
+            Some(format!("{address} replied too: {}", error.reason()))
+        });
+        best.add_notes(srv.into_iter().chain(others));
+        best
+    }
+
+    /// Returns whether the server has replied, if only with an error.
+    fn shows_reply(&self) -> bool {
+        let mut transcripts = self.transcripts().into_iter();
+        transcripts.any(|transcript| transcript.received > 0)
+            || matches!(self, Self::Refused { .. } | Self::Malformed { .. })
+    }
+
+    /// Adds notes to the transcript, if an exchange began.
+    fn add_notes(&mut self, notes: impl Iterator<Item = String>) {
+        if let Self::Unreachable { transcript, .. }
+        | Self::PortClosed { transcript }
+        | Self::Silence { transcript, .. }
+        | Self::Refused { transcript, .. }
+        | Self::Malformed { transcript, .. }
+        | Self::Flood { transcript, .. }
+        | Self::Deviates { transcript, .. } = self
+        {
+            transcript.notes.extend(notes);
         }
     }
 
@@ -318,8 +352,18 @@ impl Error {
         }
     }
 
-    /// Returns the message without the address.
+    /// Returns the message without the address, but with the notes.
     fn reason(&self) -> String {
+        let mut reason = self.cause();
+        if let (Some(transcript), false) =
+            (self.transcript(), matches!(self, Self::NoProtocol { .. }))
+        {
+            push_notes(&mut reason, &transcript.notes);
+        }
+        reason
+    }
+
+    fn cause(&self) -> String {
         match self {
             Self::Target(error) => error.to_string(),
             Self::NameNotFound { name } => format!("{name} has no address"),
@@ -406,8 +450,16 @@ impl Error {
     }
 }
 
-/// Returns one sentence about the closed ports of an address. A single one has the sentence of
-/// [`port_closed`].
+/// Adds clauses to a sentence.
+fn push_notes<'a>(sentence: &mut String, notes: impl IntoIterator<Item = &'a String>) {
+    for note in notes {
+        sentence.push_str("; ");
+        sentence.push_str(note);
+    }
+}
+
+/// Returns one sentence about the closed ports of an address, with all notes. A single port has the
+/// sentence of [`port_closed`].
 fn closed_ports(failures: &[ProtocolFailure], ip: IpAddr) -> String {
     let closed = failures.iter().filter_map(|failure| match &failure.error {
         Error::PortClosed { transcript } if transcript.address.ip() == ip => {
@@ -429,10 +481,7 @@ fn closed_ports(failures: &[ProtocolFailure], ip: IpAddr) -> String {
     };
     let titles: Vec<&str> = closed.iter().map(|(protocol, _)| protocol.title).collect();
     let (udp, tcp) = (ports(false), ports(true));
-    if let ([(_, first), ..], 1) = (&closed[..], udp.len() + tcp.len()) {
-        let address = first.address;
-        return format!("{} at {address}: {}", titles.join(", "), port_closed(first));
-    }
+    let number = udp.len() + tcp.len();
     let list = |name: &str, ports: &[u16]| {
         let plural = if ports.len() == 1 { "" } else { "s" };
         let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
@@ -443,10 +492,20 @@ fn closed_ports(failures: &[ProtocolFailure], ip: IpAddr) -> String {
         .filter(|(_, ports)| !ports.is_empty())
         .map(|(name, ports)| list(name, ports))
         .collect();
-    format!(
-        "{ip}: nothing listens on {}: the server is down, its query is disabled, or it is on another port",
-        lists.join(" and ")
-    )
+    let mut sentence = match closed[..] {
+        [(_, first), ..] if number == 1 => {
+            let address = first.address;
+            format!("{} at {address}: {}", titles.join(", "), port_closed(first))
+        }
+        _ => format!(
+            "{ip}: nothing listens on {}: the server is down, its query is disabled, or it is on another port",
+            lists.join(" and ")
+        ),
+    };
+    let notes = closed.iter().flat_map(|(_, transcript)| &transcript.notes);
+    let notes: BTreeSet<&String> = notes.collect();
+    push_notes(&mut sentence, notes);
+    sentence
 }
 
 /// Describes an HTTP response that is no reply of a protocol. Offsets count from the start of the

@@ -21,6 +21,23 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of addresses used per name.
 const MAX_ADDRESSES: usize = 8;
 
+/// Result of a lookup.
+pub(crate) struct Resolved {
+    /// At least one, the best first.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// The SRV record that led there, as a clause for errors.
+    pub(crate) srv: Option<String>,
+}
+
+impl Resolved {
+    pub(crate) fn without_srv(addresses: Vec<SocketAddr>) -> Self {
+        Self {
+            addresses,
+            srv: None,
+        }
+    }
+}
+
 /// Resolver of host names.
 #[derive(Default)]
 pub(crate) struct NameResolver {
@@ -37,22 +54,22 @@ impl NameResolver {
         }
     }
 
-    /// Returns the addresses of a host, at least one, the best first. Without a `port`, an SRV
-    /// record of the service `srv` names the host and the port; without a record, the port is
-    /// `default_port`.
+    /// Looks up the addresses of a host. Without a `port`, an SRV record of the service `srv` names
+    /// the host and the port; without a record, the port is `default_port`.
     ///
     /// # Errors
     /// The name does not exist, or cannot be looked up.
-    pub(crate) async fn addresses(
+    pub(crate) async fn resolve(
         &self,
         host: &Host,
         port: Option<u16>,
         default_port: u16,
         srv: Option<&str>,
-    ) -> Result<Vec<SocketAddr>, Error> {
+    ) -> Result<Resolved, Error> {
         let name = match host {
             Host::Address(ip) => {
-                return Ok(vec![SocketAddr::new(*ip, port.unwrap_or(default_port))]);
+                let address = SocketAddr::new(*ip, port.unwrap_or(default_port));
+                return Ok(Resolved::without_srv(vec![address]));
             }
             Host::Name(name) => name,
         };
@@ -63,11 +80,18 @@ impl NameResolver {
             _ => None,
         };
         let Some((host, port)) = service else {
-            return self.host(name, port.unwrap_or(default_port)).await;
+            let addresses = self.host(name, port.unwrap_or(default_port)).await?;
+            return Ok(Resolved::without_srv(addresses));
         };
-        // The user did not type that host, so report the error for the name that the user typed.
-        self.host(&host, port).await.map_err(|error| {
-            let host = host.trim_end_matches('.');
+        // The user did not type that host, so report errors with the name that the user typed.
+        let addresses = self.host(&host, port).await;
+        let host = host.trim_end_matches('.');
+        let srv = format!("the SRV record of {name} leads to {host}:{port}");
+        let resolved = |addresses| Resolved {
+            addresses,
+            srv: Some(srv),
+        };
+        addresses.map(resolved).map_err(|error| {
             let cause = match error {
                 Error::NameNotFound { .. } => {
                     format!("its SRV record leads to {host}, which has no address")

@@ -1566,6 +1566,7 @@ async fn missing_name_server_is_a_failed_lookup() {
 
 #[tokio::test]
 async fn service_record_without_its_host_is_reported() {
+    let nobody = closed();
     let dns = Dns::with(&[
         (
             "_minecraft._tcp.only.example.test",
@@ -1578,10 +1579,10 @@ async fn service_record_without_its_host_is_reported() {
             "_minecraft._tcp.srv.example.test",
             Record::Service {
                 host: "host.example.test",
-                port: closed().port(),
+                port: nobody.port(),
             },
         ),
-        ("host.example.test", Record::Address(closed().ip())),
+        ("host.example.test", Record::Address(nobody.ip())),
     ]);
     let error = named(&dns).query("only.example.test").await.unwrap_err();
     let reports = error.protocol_reports();
@@ -1597,9 +1598,65 @@ async fn service_record_without_its_host_is_reported() {
     );
     assert!(!error.to_string().contains("spelling"), "{error}");
 
+    // The user did not type the host and the port of the record.
+    let port = nobody.port();
+    let record = format!("; the SRV record of srv.example.test leads to host.example.test:{port}");
     let error = named(&dns).query("srv.example.test").await.unwrap_err();
     assert_eq!(error.kind(), "port-closed");
     assert!(!error.to_string().contains("spelling"), "{error}");
+    let reports = error.protocol_reports();
+    assert!(
+        reports[0].starts_with(&format!(
+            "{}: nothing listens on UDP port {port}",
+            nobody.ip()
+        )),
+        "{reports:?}"
+    );
+    assert!(reports[0].ends_with(&record), "{reports:?}");
+    let one = "minecraft-status://srv.example.test";
+    let error = named(&dns).query(one).await.unwrap_err();
+    let expected = format!(
+        "{nobody}: nothing listens on this TCP port: the server is down or on another port{record}"
+    );
+    assert_eq!(error.to_string(), expected);
+}
+
+#[tokio::test]
+async fn errors_name_the_record_and_other_addresses_that_replied() {
+    let reply = |socket: &UdpSocket, _: &[u8], from| {
+        let _ = socket.send_to(b"?", from);
+    };
+    let first = Server::run(loopback(), reply);
+    let port = first.port();
+    let second = UdpSocket::bind(("127.0.0.2", port)).unwrap();
+    let second = Server::run(second, reply);
+    let host = "host.example.test";
+    let service = Record::Service { host, port };
+    let dns = Dns::with(&[
+        ("_minecraft._tcp.play.example.test", service),
+        (host, Record::Address(first.address.ip())),
+        (host, Record::Address(second.address.ip())),
+        // Nothing listens there.
+        (host, Record::Address([127, 0, 0, 3].into())),
+    ]);
+    let mut config = time_limit(ms(200), 0);
+    config.name_server = Some(dns.address());
+    let target = "minecraft-query://play.example.test";
+    let error = Client::new(config).query(target).await.unwrap_err();
+    let mut servers = [first.address, second.address];
+    if error.transcript().map(|transcript| transcript.address) == Some(second.address) {
+        servers.reverse();
+    }
+    let [best, other] = servers;
+    let text = error.to_string();
+    let record = format!(
+        "; the SRV record of play.example.test leads to {host}:{port}; {other} replied too: "
+    );
+    assert!(
+        text.starts_with(&best.to_string()) && text.contains(&record),
+        "{text}"
+    );
+    assert!(!text.contains("127.0.0.3"), "{text}");
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@
 
 use super::{Recorder, unreachable};
 use crate::error::Error;
-use crate::names::NameResolver;
+use crate::names::{NameResolver, Resolved};
 use crate::target::Target;
 use hailer_minecraft::client::{Client, ClientError, ClientEvent, GameClientConfig, TICK};
 use hailer_minecraft::{Build, PORT};
@@ -61,18 +61,22 @@ pub enum JoinError {
     #[error(transparent)]
     Name(#[from] Error),
     /// The TCP connection failed.
-    #[error("{address}: cannot connect: {}", unreachable(cause))]
+    #[error("{address}: cannot connect: {}{}", unreachable(cause), note(srv.as_deref()))]
     Connect {
         /// Address of the server.
         address: SocketAddr,
+        /// The SRV record that led to the address, as a clause.
+        srv: Option<String>,
         /// Error of the operating system.
         cause: io::Error,
     },
     /// Connecting or the login took too long.
-    #[error("{address}: {}", late(*.is_connected, *.after))]
+    #[error("{address}: {}{}", late(*.is_connected, *.after), note(srv.as_deref()))]
     TimedOut {
         /// Address of the server.
         address: SocketAddr,
+        /// The SRV record that led to the address, as a clause.
+        srv: Option<String>,
         /// Whether the TCP connection was made.
         is_connected: bool,
         /// Time limit that passed.
@@ -97,6 +101,11 @@ pub enum JoinError {
     /// The recording cannot be written.
     #[error("the recording cannot be written: {0}")]
     Recording(#[source] io::Error),
+}
+
+/// Returns a clause for the end of a message.
+fn note(srv: Option<&str>) -> String {
+    srv.map_or(String::new(), |srv| format!("; {srv}"))
 }
 
 fn late(is_connected: bool, after: Duration) -> String {
@@ -152,15 +161,17 @@ pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError>
         name_server,
     } = join;
     let names = NameResolver::new(name_server);
-    let addresses = names
-        .addresses(&target.host, target.port, PORT, Some(SERVICE))
+    let found = names
+        .resolve(&target.host, target.port, PORT, Some(SERVICE))
         .await?;
-    let (stream, address) = connect(&addresses, timeout).await?;
+    let (stream, address) = connect(found, timeout).await?;
     config.host = target.host.to_string();
     config.port = address.port();
-    let local = stream
-        .local_addr()
-        .map_err(|cause| JoinError::Connect { address, cause })?;
+    let local = stream.local_addr().map_err(|cause| JoinError::Connect {
+        address,
+        srv: None,
+        cause,
+    })?;
     let mut ticker = tokio::time::interval(TICK);
     ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // The random source works on every system with sockets. Without it, secrets would not be
@@ -181,21 +192,24 @@ pub async fn join(target: &Target, join: Join) -> Result<JoinSession, JoinError>
 }
 
 /// Connects to the first address that accepts, one after the other.
-async fn connect(
-    addresses: &[SocketAddr],
-    timeout: Duration,
-) -> Result<(TcpStream, SocketAddr), JoinError> {
+async fn connect(found: Resolved, timeout: Duration) -> Result<(TcpStream, SocketAddr), JoinError> {
     let mut last = None;
-    for &address in addresses {
+    let srv = found.srv;
+    for address in found.addresses {
         let end = match tokio::time::timeout(timeout, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
                 // Packets are small and urgent.
                 let _ = stream.set_nodelay(true);
                 return Ok((stream, address));
             }
-            Ok(Err(cause)) => JoinError::Connect { address, cause },
+            Ok(Err(cause)) => JoinError::Connect {
+                address,
+                srv: srv.clone(),
+                cause,
+            },
             Err(_) => JoinError::TimedOut {
                 address,
+                srv: srv.clone(),
                 is_connected: false,
                 after: timeout,
             },
@@ -288,6 +302,7 @@ impl JoinSession {
             }
             if self.joined.is_none() && self.started.elapsed() >= self.timeout {
                 return Err(JoinError::TimedOut {
+                    srv: None,
                     address: self.address,
                     is_connected: true,
                     after: self.timeout,

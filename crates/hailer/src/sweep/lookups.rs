@@ -248,12 +248,15 @@ async fn work(
 async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, LookupFailure> {
     let host = Host::Name(String::from(&*key.host));
     let found = match key.service {
-        Some((service, port)) => names.addresses(&host, None, port, Some(service)).await,
+        Some((service, port)) => names.resolve(&host, None, port, Some(service)).await,
         // The port of the target replaces this one.
-        None => names.addresses(&host, Some(1), 1, None).await,
+        None => names.resolve(&host, Some(1), 1, None).await,
     };
     match found {
-        Ok(addresses) => addresses.first().copied().ok_or(LookupFailure::NotFound),
+        Ok(found) => {
+            let first = found.addresses.first();
+            first.copied().ok_or(LookupFailure::NotFound)
+        }
         Err(Error::Lookup { cause, .. }) => Err(LookupFailure::Failed(cause.into())),
         Err(_) => Err(LookupFailure::NotFound),
     }
