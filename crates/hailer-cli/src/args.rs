@@ -148,12 +148,12 @@ impl Command {
     /// Returns the file that adds games, if one is given.
     pub(crate) fn games_file(&self) -> Option<&Path> {
         let games = match self {
-            Self::Query(args) => &args.query_args.games,
+            Self::Query(args) => &args.query_args.targets.games,
             Self::Discover(args) => &args.games,
-            Self::Ping(args) => &args.query_args.games,
-            Self::Check(args) => &args.query_args.games,
+            Self::Ping(args) => &args.query_args.targets.games,
+            Self::Check(args) => &args.targets.games,
             #[cfg(feature = "monitor")]
-            Self::Watch(args) => &args.query_args.games,
+            Self::Watch(args) => &args.query_args.targets.games,
             Self::Sweep(args) => &args.games,
             #[cfg(feature = "monitor")]
             Self::Monitor(args) => &args.games,
@@ -366,9 +366,9 @@ pub(crate) struct Discover {
     pub(crate) json: bool,
 }
 
-// Options shared by the commands that query a few servers.
+// Options shared by the commands that name servers.
 #[derive(Args)]
-pub(crate) struct QueryArgs {
+pub(crate) struct TargetArgs {
     /// Use only this protocol [default: the common ones, in waves]
     #[arg(long, help_heading = "Targets", short, value_parser = values::protocol, value_name = "PROTOCOL")]
     pub(crate) protocol: Option<&'static dyn Protocol>,
@@ -380,13 +380,20 @@ pub(crate) struct QueryArgs {
     /// Longest time to wait for a reply, before a retry
     #[arg(long, help_heading = "Queries", default_value = "1s", value_parser = values::duration, value_name = "TIME")]
     pub(crate) timeout: Duration,
+    /// Name server for host names [default: the system's]
+    #[arg(long, help_heading = "Targets", value_parser = values::name_server, value_name = "ADDRESS:PORT")]
+    pub(crate) name_server: Option<SocketAddr>,
+}
+
+// Options shared by the commands that query a few servers.
+#[derive(Args)]
+pub(crate) struct QueryArgs {
+    #[command(flatten)]
+    pub(crate) targets: TargetArgs,
     /// Time for other protocols of the same game, once one has answered [default: three times the latency,
     /// 100 ms to 1 s]
     #[arg(long, help_heading = "Queries", value_parser = values::duration, value_name = "TIME")]
     pub(crate) wait: Option<Duration>,
-    /// Name server for host names [default: the system's]
-    #[arg(long, help_heading = "Targets", value_parser = values::name_server, value_name = "ADDRESS:PORT")]
-    pub(crate) name_server: Option<SocketAddr>,
     /// Local address to send from, with or without a port; over TCP, the port is any
     #[arg(long, help_heading = "Queries", value_parser = values::source, value_name = "ADDRESS[:PORT]")]
     pub(crate) source: Option<SocketAddr>,

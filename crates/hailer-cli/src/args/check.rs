@@ -1,6 +1,6 @@
 //! Arguments of `hailer check`.
 
-use super::{Auth, QueryArgs};
+use super::{Auth, TargetArgs};
 use crate::values;
 use clap::{Args, ValueEnum, ValueHint};
 use hailer::check::Severity;
@@ -30,7 +30,7 @@ pub(crate) struct Check {
     #[arg(value_hint = ValueHint::Hostname, required_unless_present_any = ["list", "client"])]
     pub(crate) target: Option<String>,
     #[command(flatten)]
-    pub(crate) query_args: QueryArgs,
+    pub(crate) targets: TargetArgs,
     #[command(flatten)]
     pub(crate) auth: Auth,
     /// Test only these requirements or groups, such as a2s/2 or a2s/2.4; may be given several times

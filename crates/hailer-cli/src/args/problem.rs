@@ -93,6 +93,11 @@ static HINTS: &[(&str, &[&str], &str)] = &[
         &["--timeouts", "--time", "--wait"],
         "write --timeout TIME",
     ),
+    (
+        "check",
+        &["--source"],
+        "--source is for query, ping, watch, sweep and monitor; a check sends from any address",
+    ),
     ("ping", &["-n", "--number"], "write --count N"),
     ("ping", &["-w", "-W"], "write --timeout TIME"),
     (

@@ -10,6 +10,7 @@ use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hailer::check::client::{self, ClientRequirement, Judgement, Observer, SeenConnection};
 use hailer::check::{self, CheckConfig, Cost, Event, SocketWire, Suite};
+use hailer::listen::accept_failed;
 use hailer::proto::protocol::PAUSE_MS;
 use hailer::proto::{ConnectionStep, Epoch, Protocol, Transport};
 use hailer::target::Host;
@@ -42,7 +43,7 @@ pub(crate) async fn run(args: Check) -> anyhow::Result<Exit> {
     let Some(text) = &args.target else {
         usage!("name the server to test");
     };
-    let target = args.query_args.target(text)?;
+    let target = args.targets.target(text)?;
     let Some(protocol) = target.protocol else {
         usage!(
             "{text}: name the protocol, as in {}://{text}; known are {}",
@@ -87,7 +88,7 @@ fn known() -> String {
 }
 
 fn list(args: &Check) -> anyhow::Result<Exit> {
-    let suites = match args.query_args.protocol {
+    let suites = match args.targets.protocol {
         Some(protocol) => vec![suite_of(protocol)?],
         None => check::SUITES.to_vec(),
     };
@@ -107,18 +108,13 @@ async fn test_server(
     protocol: &'static dyn Protocol,
     suite: &'static Suite,
 ) -> anyhow::Result<Exit> {
-    if args.query_args.source.is_some() {
-        usage!(
-            "--source is for query, ping, watch, sweep and monitor; a check sends from any address"
-        );
-    }
-    let client = Client::new(args.query_args.config(0, None));
+    let client = Client::new(args.targets.config(0, None));
     let addresses = client.candidates(target).await?;
     let Some(&address) = addresses.first() else {
         anyhow::bail!("{text} has no address");
     };
     let mut config = CheckConfig::default();
-    config.timeout = args.query_args.timeout;
+    config.timeout = args.targets.timeout;
     config.is_quick = args.quick;
     config.has_load = args.load;
     config.is_forced = args.force;
@@ -204,7 +200,7 @@ async fn test_server(
 
 /// Responds to clients, and reports what they do wrong.
 async fn test_client(args: &Check) -> anyhow::Result<Exit> {
-    let Some(protocol) = args.query_args.protocol else {
+    let Some(protocol) = args.targets.protocol else {
         usage!("--client needs --protocol");
     };
     suite_of(protocol)?;
@@ -324,8 +320,12 @@ impl ClientListener {
             // One connection after the other: the clients under test are few.
             Self::Stream(listener) => {
                 while let Some(accepted) = end.before(listener.accept()).await {
-                    let Ok((stream, from)) = accepted else {
-                        continue;
+                    let (stream, from) = match accepted {
+                        Ok(accepted) => accepted,
+                        Err(error) => {
+                            tokio::time::sleep(accept_failed(&error)).await;
+                            continue;
+                        }
                     };
                     let mut served = ServedConnection::default();
                     let serve = served.serve(stream, from, observer, end);

@@ -30,7 +30,7 @@ mod watch;
 #[cfg(feature = "game")]
 mod world;
 
-use crate::args::{Arguments, Auth, Command, QueryArgs, ServeAction};
+use crate::args::{Arguments, Auth, Command, QueryArgs, ServeAction, TargetArgs};
 use crate::config::{self, warn_about_token_file};
 #[cfg(not(all(feature = "game", feature = "monitor", feature = "top")))]
 use crate::exit::without;
@@ -134,6 +134,17 @@ fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Resul
 }
 
 impl QueryArgs {
+    /// Builds the library's configuration, as [`TargetArgs::config`].
+    fn config(&self, retries: u32, deadline: Option<Duration>) -> ClientConfig {
+        let mut config = self.targets.config(retries, deadline);
+        config.wait = self.wait;
+        config.source = self.source;
+        config.tls = self.tls;
+        config
+    }
+}
+
+impl TargetArgs {
     /// Builds the library's configuration. The default deadline leaves time for all retries.
     fn config(&self, retries: u32, deadline: Option<Duration>) -> ClientConfig {
         let mut config = ClientConfig::default();
@@ -145,10 +156,7 @@ impl QueryArgs {
                 .deadline
                 .max(self.timeout.saturating_mul(retries + 1)),
         );
-        config.wait = self.wait;
-        config.source = self.source;
         config.name_server = self.name_server;
-        config.tls = self.tls;
         config
     }
 
@@ -252,7 +260,7 @@ mod tests {
                 limits.deadline,
                 Duration::from_secs(seconds),
                 "{:?}",
-                args.query_args.timeout
+                args.query_args.targets.timeout
             );
         }
     }

@@ -40,7 +40,7 @@ struct PingSummary<'a> {
 }
 
 pub(crate) async fn run(args: Ping) -> anyhow::Result<Exit> {
-    let target = args.query_args.target(&args.target)?;
+    let target = args.query_args.targets.target(&args.target)?;
     let mut tally = Tally::default();
     let shown = ping(&args, target, &mut tally).await;
     let all_answered = tally.sent > 0 && tally.times.len() == tally.sent as usize;
@@ -86,7 +86,7 @@ async fn ping(args: &Ping, mut target: Target, tally: &mut Tally) -> anyhow::Res
         };
         tally.sent += 1;
         if let Ok(answer) = &end {
-            needs_retry &= started.elapsed() >= args.query_args.timeout;
+            needs_retry &= started.elapsed() >= args.query_args.targets.timeout;
             target = resolved(target, &answer.transcript);
             tally.times.push(ms(answer.latency));
         }

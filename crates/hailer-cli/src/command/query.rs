@@ -148,7 +148,7 @@ fn entries(args: &Query) -> anyhow::Result<Vec<TypedTarget>> {
     let mut entries = Vec::new();
     for text in &args.targets {
         if text != "-" {
-            entries.push((text.clone(), Ok(args.query_args.target(text)?)));
+            entries.push((text.clone(), Ok(args.query_args.targets.target(text)?)));
             continue;
         }
         let lines = match std::io::read_to_string(std::io::stdin()) {
@@ -159,7 +159,7 @@ fn entries(args: &Query) -> anyhow::Result<Vec<TypedTarget>> {
         for (number, line) in (1..).zip(lines.lines()) {
             let content = line.split('#').next().unwrap_or_default();
             if let Some(word) = content.split_ascii_whitespace().next() {
-                let target = args.query_args.target(word);
+                let target = args.query_args.targets.target(word);
                 let target =
                     target.map_err(|error| format!("standard input, line {number}: {error}"));
                 entries.push((word.to_owned(), target));
@@ -246,7 +246,7 @@ fn print_view(
 /// Returns advice after a failure: settings that servers of the game need, or protocols that were
 /// not tried.
 fn hints(text: &str, error: &Error, args: &Query) -> Vec<String> {
-    let target = args.query_args.target(text).ok();
+    let target = args.query_args.targets.target(text).ok();
     if matches!(error, Error::NameNotFound { .. } | Error::Lookup { .. })
         && let Some(name) = target.as_ref().map(|target| target.host.to_string())
         && let Some(word) = game_or_protocol(&name)

@@ -15,6 +15,7 @@
 use super::snapshot::{SCHEMA, Snapshot};
 use super::{MAX_CLIENTS, TakeSnapshot};
 use anyhow::{Context, anyhow, bail};
+use hailer::listen::accept_failed;
 use hailer::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
@@ -122,8 +123,7 @@ pub(super) async fn serve(listener: UnixListener, take_snapshot: TakeSnapshot) {
                             .await;
                 }
             },
-            // Usually too many open files: temporary.
-            Err(_) => sleep(Duration::from_millis(50)).await,
+            Err(error) => sleep(accept_failed(&error)).await,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `hailer serve` as a service: relay, reload, signals and secrets, under load.
 
 use crate::tool::{Serve, Temporary, address, run};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -457,6 +458,39 @@ fn tokens_stay_valid_after_a_restart_and_a_secret_change() {
     assert!(bad(&here, old) && good(&here, new), "two generations");
 }
 
+/// Connections wait while too many files are open, which is logged once. Both commands answer the
+/// ping of 1.4.
+#[test]
+fn too_many_open_files_are_logged_once() {
+    let _alone = alone();
+    for serve in [
+        Serve::with(&["--protocol", "minecraft-status"]),
+        Serve::world(&[]),
+    ] {
+        let id = Pid::from_raw(serve.id() as i32);
+        let usual = getrlimit(Resource::Nofile);
+        let too_few = Rlimit {
+            current: Some(3),
+            maximum: usual.maximum,
+        };
+        let before = prlimit(id, Resource::Nofile, too_few).unwrap();
+        let mut waiting = TcpStream::connect(serve.address()).unwrap();
+        waiting.set_read_timeout(Some(WAIT)).unwrap();
+        waiting.write_all(&[0xFE, 1]).unwrap();
+        std::thread::sleep(Duration::from_secs(1));
+        prlimit(id, Resource::Nofile, before).unwrap();
+        let mut reply = [0];
+        waiting.read_exact(&mut reply).unwrap();
+        assert_eq!(reply, [0xFF]);
+        let (code, output) = serve.stop("TERM");
+        assert_eq!(code, Some(0), "{output}");
+        let lines = output
+            .lines()
+            .filter(|line| line.contains("none can be accepted"));
+        assert_eq!(lines.count(), 1, "{output}");
+    }
+}
+
 #[test]
 fn repeated_log_lines_are_limited_and_counted() {
     let _alone = alone();
@@ -497,9 +531,9 @@ fn repeated_log_lines_are_limited_and_counted() {
         .count();
     let held = output
         .lines()
-        .find(|line| line.contains("more lines were suppressed"))
+        .find(|line| line.contains("source: suppressed "))
         .unwrap_or_else(|| panic!("{output}"));
-    let held: usize = held.split(' ').nth(2).unwrap().parse().unwrap();
+    let held: usize = held.split(' ').nth(3).unwrap().parse().unwrap();
     assert!(
         held + of_sources > 30,
         "each source failed at least once: {output}"

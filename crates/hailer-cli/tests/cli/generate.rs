@@ -178,7 +178,7 @@ fn games_are_found_by_words() {
     }
     let queried = run(["games"]).ends_with(0).out;
     assert!(
-        queried.contains("more games cannot be queried"),
+        queried.contains("more games that cannot be queried"),
         "{queried}"
     );
     // The id comes first, then games with the word in their name.

@@ -251,6 +251,11 @@ impl Serve {
         Self::start(1, ["--listen", "127.0.0.1:0"].iter().chain(args))
     }
 
+    /// Returns the number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.child.id()
+    }
+
     /// Returns the first listening address.
     pub(crate) fn address(&self) -> String {
         address(&self.listening[0])

@@ -6,6 +6,7 @@
 
 use super::bridge::{Bridge, BridgeError, ForwardedPacket};
 use super::unreachable;
+use crate::listen::accept_failed;
 use hailer_minecraft::crypto::KeyPair;
 use hailer_minecraft::table::Kick;
 use hailer_minecraft::{Build, Connection, ConnectionState, PacketDirection, Role};
@@ -346,8 +347,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            // Out of file descriptors, or a client that is gone already: both are temporary.
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(error) => tokio::time::sleep(accept_failed(&error)).await,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! behind a lock that is never held while waiting, so a slow socket delays only itself. Unsent
 //! bytes stay in the server, which drops clients above its limit.
 
+use crate::listen::accept_failed;
 use hailer_minecraft::crypto::KeyError;
 use hailer_minecraft::server::{ClientId, GameServerConfig, Server, ServerEvent, TICK};
 use std::collections::HashMap;
@@ -176,8 +177,7 @@ impl GameServer {
                 }
                 accepted = accept(&self.listeners) => match accepted {
                     Ok((socket, from)) => self.welcome(socket, from, &mut connections),
-                    // A temporary error, such as too many open files: wait and continue.
-                    Err(_) => sleep(Duration::from_millis(10)).await,
+                    Err(error) => sleep(accept_failed(&error)).await,
                 },
                 Some(_) = connections.join_next() => {}
             }

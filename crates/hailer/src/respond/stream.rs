@@ -25,7 +25,7 @@
 //! | end of the pool: time for open connections | 500 ms |
 
 use super::{Board, Budget, Counts, EpochClock, Published, RateLimiter, reason};
-use crate::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream};
+use crate::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream, accept_failed};
 use arc_swap::ArcSwap;
 use hailer_proto::protocol::{JoinAttempt, PAUSE_MS, Received};
 use hailer_proto::{Connection, ConnectionStep, Epoch};
@@ -58,8 +58,6 @@ const LINGER: Duration = Duration::from_secs(1);
 const BACKLOG: i32 = 4_096;
 /// Connections taken from the queue of a socket that is closed.
 const MAX_DRAINED: usize = 1_024;
-/// Delay after the system refused to accept a connection.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 /// Time for open connections at the end.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
@@ -342,8 +340,7 @@ async fn accept(socket: Arc<StreamSocket>, server: SharedServer) {
     let listener = loop {
         match socket.listener.try_clone().and_then(TcpListener::from_std) {
             Ok(listener) => break listener,
-            // Too many open files: temporary.
-            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
+            Err(error) => tokio::time::sleep(accept_failed(&error)).await,
         }
     };
     loop {
@@ -353,8 +350,7 @@ async fn accept(socket: Arc<StreamSocket>, server: SharedServer) {
                 // The connections have their turn before more of them are accepted.
                 tokio::task::yield_now().await;
             }
-            // An error of one connection, or too many open files: temporary.
-            Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
+            Err(error) => tokio::time::sleep(accept_failed(&error)).await,
         }
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
     let mut targets = Vec::new();
     let mut known = HashSet::new();
     for text in &typed {
-        let target = args.query_args.target(text)?.to_string();
+        let target = args.query_args.targets.target(text)?.to_string();
         if known.insert(target.clone()) {
             targets.push(target);
         }

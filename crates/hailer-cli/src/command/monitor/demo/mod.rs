@@ -12,6 +12,7 @@ use self::simulated_server::{SimulatedServer, all};
 use crate::exit::usage;
 use anyhow::Context;
 use hailer::Status;
+use hailer::listen::accept_failed;
 use hailer::proto::{ConnectionStep, Epoch, Keys, Options, Transport};
 use hailer::respond::{Board, Budget, Service, random_secret};
 use hailer_monitor::history::{History, NewServer};
@@ -166,9 +167,12 @@ async fn serve(server: Arc<SimulatedServer>, socket: Arc<UdpSocket>, board: Boar
 async fn serve_stream(server: Arc<SimulatedServer>, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(MAX_DELAYED_REPLIES));
     loop {
-        let Ok((stream, from)) = listener.accept().await else {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            continue;
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tokio::time::sleep(accept_failed(&error)).await;
+                continue;
+            }
         };
         let now = unix_millis();
         let place = places.clone().try_acquire_owned();
