@@ -79,7 +79,7 @@ pub use protocol::{
     Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Direction,
     Discovery, Doc, Excerpt, Exchange, Explanation, Fault, Frame, Info, Input, JoinAttempt,
     OptionError, Options, Proof, Protocol, Received, Responder, ResponderResult, Route, Secret,
-    Step, Tls, Transport, Verdict,
+    Step, Tls, Transport, Verdict, Wave,
 };
 pub use protocols::gamespy::minecraft_query;
 pub use protocols::quake::quake3;

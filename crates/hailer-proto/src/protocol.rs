@@ -31,54 +31,8 @@ pub trait Protocol: Sync {
     /// Static facts about the protocol.
     fn info(&self) -> &'static Info;
 
-    /// Returns the id of an earlier protocol in the registry whose requests have the same bytes, if
-    /// there is one. A shared port serves only one of both.
-    fn dialect_of(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns the other default port of servers on IPv6. `None` if they have that of
-    /// [`Info::port`] there too.
-    fn ipv6_port(&self) -> Option<u16> {
-        None
-    }
-
-    /// Returns whether some servers reply from another port than the one that they are queried at.
-    fn has_replies_from_other_ports(&self) -> bool {
-        false
-    }
-
-    /// Returns whether the protocol declares the character set of its texts. Otherwise, clients
-    /// [guess](crate::model::encoding) it.
-    fn declares_charset(&self) -> bool {
-        true
-    }
-
-    /// Returns the ways in which clients find servers on the local network; none by default.
-    fn discovery(&self) -> &'static [Discovery] {
-        &[]
-    }
-
-    /// Returns whether players join through the port of a responder, so that its connections report
-    /// [attempts](Connection::join_attempt).
-    fn has_join_attempts(&self) -> bool {
-        false
-    }
-
     /// Returns the client role: one query to one server.
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange>;
-
-    /// Returns the host of the remote service that knows the server, if the server itself is not
-    /// queried. The host of the target is then a part of the request.
-    fn service(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns whether the [service](Self::service) knows servers by their addresses only. A name is
-    /// then looked up, and [`Ask::host`] is its address.
-    fn has_listed_addresses(&self) -> bool {
-        false
-    }
 
     /// Returns the server role, which sends this status until it is replaced.
     ///
@@ -87,10 +41,7 @@ pub trait Protocol: Sync {
     /// Names an option that is unknown or has an invalid value. By default, and if
     /// [`Info::has_responder`] is not set, there is no server role.
     fn responder(&self, _status: &Status, _keys: &Keys, _options: &Options) -> ResponderResult {
-        Err(OptionError::new(
-            self.info().id,
-            "Hailer has no responder for this protocol; it only queries servers",
-        ))
+        Err(OptionError::no_responder(self.info()))
     }
 
     /// Returns the status of a simulated server, for demos and tests, as a function of `seed`. A
@@ -111,6 +62,9 @@ pub trait Protocol: Sync {
 
 /// Static facts about a protocol. Tables, help texts and tests are made from them. The
 /// [games table](crate::games) names the games of each protocol, and their SRV services.
+///
+/// An `Info` states what differs from [`DATAGRAM`](Self::DATAGRAM), [`CONNECTED`](Self::CONNECTED)
+/// or [`HTTP`](Self::HTTP).
 pub struct Info {
     /// Name in kebab case; also the URL scheme and the name of folder, spec page and vectors.
     pub id: &'static str,
@@ -120,10 +74,30 @@ pub struct Info {
     pub transport: Transport,
     /// Port that servers use by default.
     pub port: u16,
+    /// Other default port of servers on IPv6. `None` if they have [`port`](Self::port) there too.
+    pub ipv6_port: Option<u16>,
+    /// When a host without a protocol is probed in this one.
+    pub wave: Wave,
     /// How a client verifies its address before it gets more bytes than it sent.
     pub proof: Proof,
     /// Largest reply of Hailer's responder to an unverified address, with default options.
     pub amplification: Amplification,
+    /// Id of an earlier protocol in the registry whose requests have the same bytes, if there is
+    /// one. A shared port serves only one of both.
+    pub dialect_of: Option<&'static str>,
+    /// Whether the protocol declares the character set of its texts. Otherwise, clients
+    /// [guess](crate::model::encoding) it.
+    pub declares_charset: bool,
+    /// Whether some servers reply from another port than the one that they are queried at.
+    pub has_replies_from_other_ports: bool,
+    /// Ways in which clients find servers on the local network.
+    pub discovery: &'static [Discovery],
+    /// Host of the remote service that knows the server, if the server itself is not queried. The
+    /// host of the target is then a part of the request.
+    pub service: Option<&'static str>,
+    /// Whether the [service](Self::service) knows servers by their addresses only. A name is then
+    /// looked up, and [`Ask::host`] is its address.
+    pub has_listed_addresses: bool,
     /// Keys of [`Status::extra`].
     pub fields: &'static [Doc],
     /// Keys of [`Player::extra`](crate::Player).
@@ -132,27 +106,53 @@ pub struct Info {
     pub deviations: &'static [&'static Deviation],
     /// Whether there is a [responder](Protocol::responder).
     pub has_responder: bool,
+    /// Whether players join through the port of a responder, so that its connections report
+    /// [attempts](Connection::join_attempt).
+    pub has_join_attempts: bool,
     /// Options of the responder.
     pub options: &'static [Doc],
 }
 
 impl Info {
-    /// Facts that protocols over TCP have in common, without a responder and without keys.
-    pub const CONNECTED: Self = Self {
+    /// Facts that most protocols over UDP have in common: nothing verifies the client's address,
+    /// there is no responder, and hosts are probed at ports of its games only.
+    pub const DATAGRAM: Self = Self {
         id: "",
         title: "",
-        transport: Transport::Stream,
+        transport: Transport::Datagram,
         port: 0,
-        proof: Proof::Connection,
+        ipv6_port: None,
+        wave: Wave::OwnPorts,
+        proof: Proof::Nothing,
         amplification: Amplification {
             request: 1,
             reply: 0,
         },
+        dialect_of: None,
+        declares_charset: true,
+        has_replies_from_other_ports: false,
+        discovery: &[],
+        service: None,
+        has_listed_addresses: false,
         fields: &[],
         player_fields: &[],
         deviations: &[],
         has_responder: false,
+        has_join_attempts: false,
         options: &[],
+    };
+
+    /// The same over TCP, where the connection verifies the address.
+    pub const CONNECTED: Self = Self {
+        transport: Transport::Stream,
+        proof: Proof::Connection,
+        ..Self::DATAGRAM
+    };
+
+    /// The same over HTTP.
+    pub const HTTP: Self = Self {
+        transport: Transport::Http,
+        ..Self::CONNECTED
     };
 }
 
@@ -191,6 +191,24 @@ impl fmt::Display for Transport {
             Self::Http => "HTTP",
         })
     }
+}
+
+/// When a host without a protocol is probed in a protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wave {
+    /// Immediately.
+    First,
+    /// If nothing has replied to the first wave.
+    Later,
+    /// As `Later` at ports of its games. At other ports, its request may reach a server that blocks
+    /// the sender or crashes, so it is sent only after 500 ms of silence: RakNet servers block
+    /// senders of unknown packets below 80, and JSPrismarine crashes on OneQuery. Both would have
+    /// replied to the Bedrock ping (spec/minecraft-bedrock.md).
+    Last,
+    /// As `Later`, but only at ports of its games: its request disturbs servers that stay silent
+    /// until then, or it is too rare elsewhere to be worth a datagram or connection to every silent
+    /// host (docs/decisions/0013).
+    OwnPorts,
 }
 
 /// A way in which clients find servers on the local network.
@@ -887,6 +905,14 @@ pub struct OptionError {
 }
 
 impl OptionError {
+    /// Creates the error of a protocol without a server role.
+    pub fn no_responder(info: &Info) -> Self {
+        Self::new(
+            info.id,
+            "Hailer has no responder for this protocol; it only queries servers",
+        )
+    }
+
     /// Creates an error for a key.
     pub fn new(key: &str, problem: &'static str) -> Self {
         Self {

@@ -18,7 +18,7 @@ use crate::protocols::http::eco::Eco;
 use crate::protocols::http::factorio::Factorio;
 use crate::protocols::http::farming_simulator::FarmingSimulator;
 use crate::protocols::http::fivem_http::FiveMHttp;
-use crate::protocols::http::kspdmp::KspDmp;
+use crate::protocols::http::kspdmp;
 use crate::protocols::http::nitrado::Nitrado;
 use crate::protocols::http::openspades::OpenSpades;
 use crate::protocols::http::palworld::Palworld;
@@ -43,14 +43,13 @@ use crate::protocols::single::gbx_remote::GbxRemote;
 use crate::protocols::single::mafia2mp::Mafia2Mp;
 use crate::protocols::single::rfactor::RFactor;
 use crate::protocols::single::satisfactory::Satisfactory;
-use crate::protocols::single::savage2::Savage2;
 use crate::protocols::single::seven_days::SevenDays;
-use crate::protocols::single::starmade::StarMade;
 use crate::protocols::single::teamspeak_voice::TeamSpeakVoice;
 use crate::protocols::single::terraria_join::TerrariaJoin;
 use crate::protocols::single::tibia::Tibia;
 use crate::protocols::single::tribes1::Tribes1;
 use crate::protocols::single::vintage_story::VintageStory;
+use crate::protocols::single::{savage2, starmade};
 use crate::protocols::teamspeak::teamspeak2::TeamSpeak2;
 use crate::protocols::teamspeak::teamspeak3::TeamSpeak3;
 use crate::protocols::teeworlds::Teeworlds;
@@ -90,7 +89,7 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &OpenTtd,
     &OpenTtdUdp,
     &Tibia,
-    &StarMade,
+    &starmade::PROTOCOL,
     &TerrariaJoin,
     &VintageStory,
     &BeamMp,
@@ -101,7 +100,7 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &Assetto,
     &OpenSpades,
     &FarmingSimulator,
-    &KspDmp,
+    &kspdmp::PROTOCOL,
     &Discord,
     &Factorio,
     &SatisfactoryApi,
@@ -110,7 +109,7 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &Armagetron,
     &NetQuake,
     &Ffow,
-    &Savage2,
+    &savage2::PROTOCOL,
     &Tribes1,
     &Mafia2Mp,
     &Lhmp,
@@ -119,89 +118,69 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &GbxRemote,
 ];
 
-/// When a host without a protocol is probed in a protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Wave {
-    /// Immediately.
-    First,
-    /// If nothing has replied to the first wave.
-    Later,
-    /// As `Later` at ports of its games. At other ports, its request may reach a server that blocks
-    /// the sender or crashes, so it is sent only after 500 ms of silence: RakNet servers block
-    /// senders of unknown packets below 80, and JSPrismarine crashes on OneQuery. Both would have
-    /// replied to the Bedrock ping (spec/minecraft-bedrock.md).
-    Last,
-    /// As `Later`, but only at ports of its games: its request disturbs servers that stay silent
-    /// until then, or it is too rare elsewhere to be worth a datagram or connection to every silent
-    /// host (docs/decisions/0013).
-    OwnPorts,
-}
-
 /// Order in which a host without a protocol is probed: the protocols with the most servers first.
-/// Protocols that are not listed come last, in [`Wave::Later`]. Ids that the registry lacks have no
-/// effect.
-pub static DETECTION: &[(&str, Wave)] = &[
-    ("minecraft-status", Wave::First),
-    ("minecraft-query", Wave::First),
-    ("a2s", Wave::First),
-    ("minecraft-bedrock", Wave::First),
-    ("quake3", Wave::First),
-    ("gamespy3", Wave::Later),
-    ("ugp", Wave::Later),
-    ("onequery", Wave::Last),
-    ("gamespy1", Wave::Later),
-    ("samp", Wave::Later),
-    ("ase", Wave::Later),
-    ("unreal2", Wave::Later),
-    ("teeworlds", Wave::OwnPorts),
-    ("gamespy2", Wave::OwnPorts),
-    ("quake2", Wave::Later),
-    ("quake1", Wave::Later),
-    ("doom3", Wave::Later),
-    ("mumble", Wave::OwnPorts),
-    ("satisfactory", Wave::OwnPorts),
-    ("openttd-udp", Wave::OwnPorts),
-    ("battlefield", Wave::OwnPorts),
-    ("teamspeak-voice", Wave::OwnPorts),
-    ("teamspeak2", Wave::OwnPorts),
-    ("teamspeak3", Wave::OwnPorts),
-    ("seven-days", Wave::OwnPorts),
-    ("openttd", Wave::OwnPorts),
-    ("tibia", Wave::OwnPorts),
-    ("starmade", Wave::OwnPorts),
-    ("terraria-join", Wave::OwnPorts),
-    ("vintage-story", Wave::OwnPorts),
-    ("netquake", Wave::OwnPorts),
-    ("beammp", Wave::OwnPorts),
-    ("farming-simulator", Wave::OwnPorts),
-    ("eco", Wave::OwnPorts),
-    ("assetto", Wave::OwnPorts),
-    ("discord", Wave::OwnPorts),
-    ("factorio", Wave::OwnPorts),
-    ("satisfactory-api", Wave::OwnPorts),
-    ("fivem-http", Wave::OwnPorts),
-    ("kspdmp", Wave::OwnPorts),
-    ("openspades", Wave::OwnPorts),
-    ("palworld", Wave::OwnPorts),
-    ("tshock", Wave::OwnPorts),
-    ("ffow", Wave::OwnPorts),
-    ("luanti", Wave::OwnPorts),
-    ("cs2d", Wave::OwnPorts),
-    ("armagetron", Wave::OwnPorts),
-    ("savage2", Wave::OwnPorts),
-    ("tribes1", Wave::OwnPorts),
-    ("mafia2mp", Wave::OwnPorts),
-    ("lhmp", Wave::OwnPorts),
-    ("rfactor", Wave::OwnPorts),
-    ("nitrado", Wave::OwnPorts),
-    ("gbx-remote", Wave::OwnPorts),
+/// Protocols that are not listed come last. Ids that the registry lacks have no effect.
+pub static DETECTION: &[&str] = &[
+    "minecraft-status",
+    "minecraft-query",
+    "a2s",
+    "minecraft-bedrock",
+    "quake3",
+    "gamespy3",
+    "ugp",
+    "onequery",
+    "gamespy1",
+    "samp",
+    "ase",
+    "unreal2",
+    "teeworlds",
+    "gamespy2",
+    "quake2",
+    "quake1",
+    "doom3",
+    "mumble",
+    "satisfactory",
+    "openttd-udp",
+    "battlefield",
+    "teamspeak-voice",
+    "teamspeak2",
+    "teamspeak3",
+    "seven-days",
+    "openttd",
+    "tibia",
+    "starmade",
+    "terraria-join",
+    "vintage-story",
+    "netquake",
+    "beammp",
+    "farming-simulator",
+    "eco",
+    "assetto",
+    "discord",
+    "factorio",
+    "satisfactory-api",
+    "fivem-http",
+    "kspdmp",
+    "openspades",
+    "palworld",
+    "tshock",
+    "ffow",
+    "luanti",
+    "cs2d",
+    "armagetron",
+    "savage2",
+    "tribes1",
+    "mafia2mp",
+    "lhmp",
+    "rfactor",
+    "nitrado",
+    "gbx-remote",
 ];
 
-/// Returns the rank of a protocol in [`DETECTION`], and its wave.
-pub fn detection(id: &str) -> (usize, Wave) {
-    let place = DETECTION.iter().position(|(known, _)| *known == id);
-    let listed = place.and_then(|place| Some((place, DETECTION.get(place)?.1)));
-    listed.unwrap_or((DETECTION.len(), Wave::Later))
+/// Returns the rank of a protocol in [`DETECTION`].
+pub fn rank(id: &str) -> usize {
+    let place = DETECTION.iter().position(|known| *known == id);
+    place.unwrap_or(DETECTION.len())
 }
 
 /// Protocols that a sweep queries and a responder serves if none is named. The list is short: in a
@@ -266,7 +245,9 @@ pub fn explain(
     let best = explained
         .max_by_key(|(_, explanation, _)| (explanation.is_certain, explanation.error.is_none()));
     let (protocol, explanation, mut notes) = best?;
-    encoding::decode_fields(&mut notes, bytes, protocol);
+    if !protocol.info().declares_charset {
+        encoding::decode_fields(&mut notes, bytes);
+    }
     Some((protocol, explanation, notes))
 }
 
@@ -278,6 +259,8 @@ pub fn explain_as(
 ) -> (Option<Explanation>, Notes) {
     let mut notes = Notes::explaining();
     let explanation = protocol.explain(bytes, seen, &mut notes);
-    encoding::decode_fields(&mut notes, bytes, protocol);
+    if !protocol.info().declares_charset {
+        encoding::decode_fields(&mut notes, bytes);
+    }
     (explanation, notes)
 }

@@ -307,7 +307,7 @@ fn no_request_is_claimed_by_two_protocols() {
 /// Returns the id of the protocol whose requests this one shares, or its own.
 fn family(id: &'static str) -> &'static str {
     let protocol = registry::find(id).expect("an id of the registry");
-    protocol.dialect_of().unwrap_or(id)
+    protocol.info().dialect_of.unwrap_or(id)
 }
 
 /// A dialect is that of an earlier protocol, so that a shared port has one first choice, and this
@@ -316,7 +316,7 @@ fn family(id: &'static str) -> &'static str {
 fn dialects_name_an_earlier_protocol() {
     let mut earlier = Vec::new();
     for (id, protocol) in protocols() {
-        if let Some(original) = protocol.dialect_of() {
+        if let Some(original) = protocol.info().dialect_of {
             assert!(
                 earlier.contains(&original),
                 "{id} is a dialect of {original}"

@@ -14,8 +14,7 @@
 use hailer::proto::wire::{Error, Notes, Reader, by_content, cut};
 use hailer::proto::{
     Amplification, Ask, Cookie, DatagramContext, Depth, Direction, Epoch, Exchange, Explanation,
-    Info, Input, Keys, Options, Proof, Protocol, Responder, ResponderResult, Step, Transport,
-    Verdict,
+    Info, Input, Keys, Options, Protocol, Responder, ResponderResult, Step, Verdict,
 };
 use hailer::respond::{Board, Budget, Service};
 use hailer::target::Host;
@@ -31,18 +30,13 @@ struct Who;
 static INFO: Info = Info {
     id: "who",
     title: "Who?",
-    transport: Transport::Datagram,
     port: 4242,
-    proof: Proof::Nothing,
     amplification: Amplification {
         request: 8,
         reply: 10 + MAX_NAME,
     },
-    fields: &[],
-    player_fields: &[],
-    deviations: &[],
     has_responder: true,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Who {

@@ -410,7 +410,7 @@ impl Client {
             return self.in_waves(&target, &self.config.ask).await;
         }
         let mut protocols = catalog::protocols();
-        protocols.retain(|protocol| protocol.service().is_none());
+        protocols.retain(|protocol| protocol.info().service.is_none());
         let waves = vec![StartedWave::only(protocols)];
         let detection = Detection::unlimited(self.config.wait);
         self.in_protocols(&target, waves, &detection, &self.config.ask)
@@ -602,7 +602,7 @@ impl Client {
             .collect();
         answers.retain(|answer| {
             let id = answer.transcript.protocol.id;
-            let original = registry::find(id).and_then(|protocol| protocol.dialect_of());
+            let original = registry::find(id).and_then(|protocol| protocol.info().dialect_of);
             original.is_none_or(|original| !found.contains(&original))
         });
         Ok(Answers::new(answers, target.game))
@@ -620,7 +620,7 @@ impl Client {
         let Resolved { addresses, srv } = self.candidates_in(target, protocol).await?;
         let game = target.game;
         let has_list = game.is_none_or(|game| !game.quirks.contains(&Quirk::NoPlayerList));
-        let listed = if protocol.has_listed_addresses() {
+        let listed = if protocol.info().has_listed_addresses {
             Some(self.listed_address(target, protocol).await?)
         } else {
             None
@@ -686,7 +686,7 @@ impl Client {
         protocol: &'static dyn Protocol,
     ) -> Result<Resolved, Error> {
         let default_port = target.default_port(protocol);
-        if let Some(host) = protocol.service() {
+        if let Some(host) = protocol.info().service {
             let host = Host::Name(host.into());
             return match &self.config.service {
                 Some(service) => Ok(Resolved::without_srv(vec![service.address])),
@@ -726,7 +726,9 @@ impl Client {
             .await
         {
             Ok(Ok(mut output)) => {
-                encoding::decode(&mut output.status, protocol, ask.charset);
+                if !protocol.info().declares_charset {
+                    encoding::decode(&mut output.status, ask.charset);
+                }
                 let mut answer = Answer::new(transcript, output.status, output.latency);
                 answer.notes = notes;
                 answer.accept(self.config.is_strict)

@@ -14,8 +14,8 @@
 
 use crate::catalog;
 use hailer_proto::games::{Game, QueryPort};
-use hailer_proto::registry::{self, Wave};
 use hailer_proto::{Info, Protocol, Transport};
+use hailer_proto::{Wave, registry};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -86,7 +86,7 @@ pub(crate) fn schedule(port: Option<u16>) -> Vec<StartedWave> {
 /// Returns the protocols to try, in waves. `port` is the one given by the user.
 pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 3] {
     let mut protocols = catalog::protocols();
-    protocols.sort_by_key(|protocol| registry::detection(protocol.info().id).0);
+    protocols.sort_by_key(|protocol| registry::rank(protocol.info().id));
     let port = port.map(known_port);
     let usual = port.map(usual_protocols);
     let is_at_home = |protocol: &dyn Protocol| match (&usual, port) {
@@ -98,10 +98,10 @@ pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 3] {
     // A remote service has no information about the host. HTTP needs a port at which it is likely.
     let is_possible = |protocol: &dyn Protocol| {
         let is_http = protocol.info().transport == Transport::Http;
-        protocol.service().is_none() && (!is_http || port.is_some() && is_at_home(protocol))
+        protocol.info().service.is_none() && (!is_http || port.is_some() && is_at_home(protocol))
     };
     protocols.retain(|protocol| is_possible(*protocol));
-    let wave_of = |protocol: &dyn Protocol| registry::detection(protocol.info().id).1;
+    let wave_of = |protocol: &dyn Protocol| protocol.info().wave;
     let mut last = protocols.clone();
     last.retain(|protocol| wave_of(*protocol) == Wave::Last && !is_at_home(*protocol));
     protocols.retain(|protocol| wave_of(*protocol) < Wave::Last || is_at_home(*protocol));

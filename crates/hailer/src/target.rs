@@ -123,7 +123,7 @@ impl Target {
         };
         let protocol = self
             .protocol
-            .filter(|protocol| protocol.service().is_none())?;
+            .filter(|protocol| protocol.info().service.is_none())?;
         let default_port = self.default_port(protocol);
         let address = SocketAddr::new(ip, self.port.unwrap_or(default_port));
         Some(self.at_query_ports(vec![address], self.protocol?, default_port))
@@ -165,7 +165,7 @@ impl Target {
             })
         };
         let candidates = ports.into_iter().flat_map(at);
-        let ipv6_port = protocol.ipv6_port().filter(|_| !is_given);
+        let ipv6_port = protocol.info().ipv6_port.filter(|_| !is_given);
         let on_ipv6 = ipv6_port.into_iter().flat_map(at);
         let on_ipv6 = on_ipv6.filter(SocketAddr::is_ipv6);
         candidates.chain(on_ipv6).take(MAX_CANDIDATES).collect()
@@ -289,7 +289,7 @@ fn named(scheme: &str) -> Result<(Option<&'static Game>, Option<&'static dyn Pro
 fn over_http() -> String {
     let protocols = catalog::protocols();
     let over_http = protocols.iter().filter(|protocol| {
-        protocol.info().transport == Transport::Http && protocol.service().is_none()
+        protocol.info().transport == Transport::Http && protocol.info().service.is_none()
     });
     let ids: Vec<&str> = over_http.map(|protocol| protocol.info().id).collect();
     format!(
@@ -314,7 +314,7 @@ fn cannot_be_queried(game: &Game) -> String {
 /// Returns the id of something that a remote service knows by a number, as in `discord://ID`. Such a
 /// number is not looked up as a name.
 fn id_in_service(protocol: &dyn Protocol, text: &str) -> Option<String> {
-    protocol.service()?;
+    protocol.info().service?;
     let is_id = (1..=20).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit());
     is_id.then(|| text.to_owned())
 }

@@ -153,7 +153,8 @@ async fn an_ipv6_server_is_found_by_every_form_of_its_address() {
 #[tokio::test]
 async fn detection_finds_the_one_protocol_of_a_server() {
     let client = Client::new(config());
-    let is_original = |protocol: &&dyn hailer::proto::Protocol| protocol.dialect_of().is_none();
+    let is_original =
+        |protocol: &&dyn hailer::proto::Protocol| protocol.info().dialect_of.is_none();
     for protocol in registry::datagram_responders().filter(is_original) {
         let server = Server::of(&[protocol], &status("Alone", ALICE));
         let started = Instant::now();
@@ -631,7 +632,7 @@ async fn failures_of_all_protocols_are_reported_the_most_informative_first() {
         .map(|failure| (failure.protocol.id, failure.error.kind()))
         .collect();
     let own = registry::PROTOCOLS.iter();
-    let own = own.filter(|protocol| protocol.service().is_none());
+    let own = own.filter(|protocol| protocol.info().service.is_none());
     assert_eq!(kinds.len(), own.count(), "no remote service is queried");
     assert_eq!(kinds[0], ("minecraft-query", "malformed"));
     for expected in [

@@ -289,7 +289,7 @@ fn simulated() -> Vec<&'static dyn Protocol> {
                     pairs.first().is_some_and(|(first, _)| *first == request)
                 })
         };
-        protocol.service().is_none() && (info.has_responder || is_recorded())
+        protocol.info().service.is_none() && (info.has_responder || is_recorded())
     });
     protocols
 }

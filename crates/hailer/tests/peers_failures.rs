@@ -581,7 +581,7 @@ fn replies_from_another_address() {
                 replies
             });
             let started = Instant::now();
-            let accepts_other_ports = protocol.has_replies_from_other_ports();
+            let accepts_other_ports = protocol.info().has_replies_from_other_ports;
             match ask(protocol, server) {
                 Ok(answer) => {
                     let has_counts = protocol.sample(0).players.online.is_some();

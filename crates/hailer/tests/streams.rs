@@ -6,9 +6,8 @@ use hailer::proto::minecraft_query::MinecraftQuery;
 use hailer::proto::protocol::JoinAttempt;
 use hailer::proto::wire::{self, Notes};
 use hailer::proto::{
-    Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Epoch, Exchange,
-    Explanation, Info, Keys, Options, Proof, Protocol, Received, Responder, ResponderResult,
-    Transport, Verdict, registry,
+    Ask, Connection, ConnectionStep, Cookie, DatagramContext, Epoch, Exchange, Explanation, Info,
+    Keys, Options, Protocol, Received, Responder, ResponderResult, Transport, Verdict, registry,
 };
 use hailer::respond::{Board, Counts, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Client, ClientConfig, Status, Target, Text};
@@ -31,18 +30,9 @@ const fn info(id: &'static str) -> Info {
     Info {
         id,
         title: id,
-        transport: Transport::Stream,
         port: 1,
-        proof: Proof::Connection,
-        amplification: Amplification {
-            request: 1,
-            reply: 0,
-        },
-        fields: &[],
-        player_fields: &[],
-        deviations: &[],
         has_responder: true,
-        options: &[],
+        ..Info::CONNECTED
     }
 }
 

@@ -3,8 +3,8 @@
 
 use hailer::proto::wire::Notes;
 use hailer::proto::{
-    Amplification, Ask, Cookie, DatagramContext, Epoch, Exchange, Explanation, Info, Input, Keys,
-    Options, Proof, Protocol, Responder, ResponderResult, Step, Transport, registry,
+    Ask, Cookie, DatagramContext, Epoch, Exchange, Explanation, Info, Input, Keys, Options,
+    Protocol, Responder, ResponderResult, Step, registry,
 };
 use hailer::sweep::{
     Collector, Exclusions, ListSource, Next, Outboxes, Position, Probe, ProbeResult, ProbeSource,
@@ -1254,18 +1254,9 @@ struct Greedy;
 static GREEDY: Info = Info {
     id: "greedy",
     title: "Greedy",
-    transport: Transport::Datagram,
     port: 4_242,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
-    fields: &[],
-    player_fields: &[],
-    deviations: &[],
     has_responder: true,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Greedy {

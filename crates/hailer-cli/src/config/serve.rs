@@ -437,7 +437,7 @@ fn check_push(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
 
 /// Returns whether servers of a protocol announce themselves to the local network.
 pub(crate) fn announces(protocol: &dyn Protocol) -> bool {
-    let mut ways = protocol.discovery().iter();
+    let mut ways = protocol.info().discovery.iter();
     ways.any(|direction| matches!(direction, Discovery::Announcement { .. }))
 }
 
@@ -589,7 +589,7 @@ impl ServerInput {
             chosen.extend(registry::defaults());
             if self.on_join.is_some() {
                 let streams = registry::PROTOCOLS.iter().copied();
-                chosen.extend(streams.filter(|protocol| protocol.has_join_attempts()));
+                chosen.extend(streams.filter(|protocol| protocol.info().has_join_attempts));
             }
         }
         let options = |id: &str| {
@@ -707,7 +707,7 @@ impl ServerInput {
     ) -> Option<HookConfig> {
         let input = self.on_join.as_ref()?;
         let has_join_attempts =
-            |(protocol, _): &(&'static dyn Protocol, Options)| protocol.has_join_attempts();
+            |(protocol, _): &(&'static dyn Protocol, Options)| protocol.info().has_join_attempts;
         if !protocols.iter().any(has_join_attempts) {
             let text = "server.on-join: players join over TCP; add minecraft-status to protocols";
             return checker.wrong(&input.span(), text);

@@ -125,7 +125,7 @@ pub(crate) fn answer(
 /// `None` if the port of the game is unknown.
 fn join_address(target: &str, answer: &Answer) -> Option<String> {
     let info = answer.transcript.protocol;
-    if catalog::protocol(info.id)?.service().is_some() {
+    if catalog::protocol(info.id)?.info().service.is_some() {
         return None;
     }
     let address = answer.transcript.address;

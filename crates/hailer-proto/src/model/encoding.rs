@@ -6,7 +6,6 @@
 //! there.
 
 use crate::model::{Extra, Rule, Status, Text, Value};
-use crate::protocol::Protocol;
 use crate::wire::codepage::{self, CodePage};
 use crate::wire::{Field, Notes};
 use alloc::format;
@@ -126,15 +125,9 @@ fn is_double(bytes: &[u8]) -> bool {
 }
 
 /// Decodes the texts of a status anew that are not UTF-8, and adds the extra [`EXTRA`] with the
-/// name of the character set: `charset`, or else a guess. Does nothing if all texts are UTF-8, or if
-/// the protocol [declares](Protocol::declares_charset) its character set.
-pub fn decode(status: &mut Status, protocol: &dyn Protocol, charset: Option<Charset>) {
-    if !protocol.declares_charset() {
-        apply(status, charset);
-    }
-}
-
-fn apply(status: &mut Status, charset: Option<Charset>) {
+/// name of the character set: `charset`, or else a guess. Does nothing if all texts are UTF-8. It is
+/// for protocols that do not [declare](crate::Info::declares_charset) their character set.
+pub fn decode(status: &mut Status, charset: Option<Charset>) {
     let mut bytes = Vec::new();
     let names = status.players.list.iter().map(|player| &player.name);
     for text in status.name.iter().chain(&status.motd).chain(names) {
@@ -160,10 +153,7 @@ fn apply(status: &mut Status, charset: Option<Charset>) {
 
 /// Decodes the texts of an explained message anew, like [`decode`], by a guess from all of them.
 /// Parsers format such a text with [`Debug`](fmt::Debug).
-pub fn decode_fields(notes: &mut Notes, message: &[u8], protocol: &dyn Protocol) {
-    if protocol.declares_charset() {
-        return;
-    }
+pub fn decode_fields(notes: &mut Notes, message: &[u8]) {
     let texts = |field: &Field| {
         let bytes = CodePage::bytes_of(&unquoted(&field.value)?)?;
         let raw = message.get(field.range.clone())?;
@@ -353,7 +343,7 @@ mod tests {
     #[test]
     fn a_guess_decodes_all_texts_that_are_not_utf8() {
         let mut status = chinese();
-        apply(&mut status, None);
+        decode(&mut status, None);
         let name = status.name.as_ref().unwrap();
         assert_eq!(name.plain(), "\u{89D2}\u{8272}\u{626E}\u{6F14} RP");
         assert_eq!(name.raw(), "^1\u{89D2}\u{8272}\u{626E}\u{6F14} RP");
@@ -369,7 +359,6 @@ mod tests {
 
     #[test]
     fn an_explained_message_has_the_same_guess() {
-        let samp = crate::registry::find("samp").unwrap();
         let name = b"\xbd\xc7\xc9\xab\xb0\xe7\xd1\xdd \\ \"";
         let message = [name, "caf\u{E9}".as_bytes()].concat();
         let mut notes = Notes::explaining();
@@ -380,7 +369,7 @@ mod tests {
             format!("{:?}", "caf\u{E9}")
         });
         notes.field(0..1, "letter", || format!("{:?}", '\u{BD}'));
-        decode_fields(&mut notes, &message, samp);
+        decode_fields(&mut notes, &message);
         let values: Vec<_> = notes.fields().iter().map(|field| &*field.value).collect();
         assert_eq!(
             values,
@@ -395,7 +384,7 @@ mod tests {
     #[test]
     fn the_charset_of_the_user_decides() {
         let mut status = chinese();
-        apply(&mut status, Charset::find("windows-1251"));
+        decode(&mut status, Charset::find("windows-1251"));
         let name = status.name.as_ref().unwrap();
         assert_eq!(
             name.plain(),
@@ -411,10 +400,10 @@ mod tests {
             ..Status::default()
         };
         let before = status.clone();
-        apply(&mut status, None);
+        decode(&mut status, None);
         assert_eq!(status, before);
         status.name = Some(Text::western(b"caf\xE9 \x93a\x94"));
-        apply(&mut status, None);
+        decode(&mut status, None);
         let name = status.name.as_ref().unwrap();
         assert_eq!(name.raw(), "caf\u{E9} \u{201C}a\u{201D}");
         assert_eq!(&*name.bytes(), b"caf\xE9 \x93a\x94");

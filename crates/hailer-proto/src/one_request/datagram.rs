@@ -1,10 +1,159 @@
-//! The client of protocols with one request and one reply.
+//! Protocols over UDP with one request and one reply.
 
+use super::message::{self, Message, ReadReply};
 use crate::model::{Players, Status};
-use crate::protocol::{Ask, Depth, Exchange, Input, Step};
-use crate::wire::{Error, Notes};
+use crate::protocol::{
+    Ask, Cookie, DatagramContext, Depth, Exchange, Explanation, Fault, Info, Input, OptionError,
+    Options, Protocol, ResponderResult, Step,
+};
+use crate::testing::sample;
+use crate::token::Keys;
+use crate::wire::{Error, Notes, Reader};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+
+/// Returns the forms of a request, at least one.
+pub type MakeRequests = fn(&Ask, Cookie) -> Vec<Vec<u8>>;
+
+/// A protocol over UDP with one request, or several forms of it, and one reply.
+#[derive(Clone, Copy)]
+pub struct OneDatagram {
+    /// Static facts.
+    pub info: &'static Info,
+    /// All messages. Bytes belong to the first one whose mark they have.
+    pub messages: &'static [Message],
+    /// Reads a reply.
+    pub read: ReadReply,
+    /// Forms of the request. After each timeout, the next one is sent. `None`: the constant requests
+    /// of `messages`.
+    pub requests: Option<MakeRequests>,
+    /// Returns the part of a request that its reply returns. Other replies are late or forged.
+    pub echo: fn(&[u8]) -> Option<&[u8]>,
+    /// The server role.
+    pub responder: Option<fn(&Status, &Keys, &Options) -> ResponderResult>,
+    /// As [`Protocol::sample`].
+    pub sample: fn(u64) -> Status,
+}
+
+impl OneDatagram {
+    /// A protocol with constant requests, without an echo and without a server role.
+    pub const PLAIN: Self = Self {
+        info: &Info::DATAGRAM,
+        messages: &[],
+        read: |_, _| Ok(()),
+        requests: None,
+        echo: |_| None,
+        responder: None,
+        sample: sample::status,
+    };
+}
+
+impl Protocol for OneDatagram {
+    fn info(&self) -> &'static Info {
+        self.info
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        Box::new(DatagramExchange {
+            protocol: *self,
+            requests: self.requests.map(|requests| requests(ask, cookie)),
+            depth: ask.depth,
+            has_players: ask.has_players && ask.depth == Depth::Full,
+            timeouts: 0,
+        })
+    }
+
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
+        match self.responder {
+            Some(responder) => responder(status, keys, options),
+            None => Err(OptionError::no_responder(self.info)),
+        }
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        (self.sample)(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        message::explain(self.messages, self.read, bytes, seen.direction(), notes)
+    }
+}
+
+/// Client side of one query.
+struct DatagramExchange {
+    protocol: OneDatagram,
+    /// The requests that are not constant.
+    requests: Option<Vec<Vec<u8>>>,
+    depth: Depth,
+    has_players: bool,
+    timeouts: usize,
+}
+
+impl DatagramExchange {
+    /// Returns the forms of the request.
+    fn requests(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        let own = self.requests.iter().flatten().map(Vec::as_slice);
+        let is_constant = self.requests.is_none();
+        let messages = self.protocol.messages.iter().filter(move |_| is_constant);
+        own.chain(messages.filter_map(|message| -> Option<&[u8]> { message.constant_bytes() }))
+    }
+
+    fn send(&self, out: &mut Vec<u8>) -> Step {
+        let mut forms = self.requests().cycle();
+        let count = self.requests().count().max(1);
+        out.extend(forms.nth(self.timeouts % count).unwrap_or_default());
+        Step::Send
+    }
+
+    fn receive(&self, bytes: &[u8]) -> Step {
+        let protocol = &self.protocol;
+        if !message::is_reply(protocol.messages, bytes) {
+            return Step::Wait;
+        }
+        let mut notes = Notes::default();
+        let mut status = Status::default();
+        match (protocol.read)(&mut Reader::new(bytes, &mut notes), &mut status) {
+            Err(fault @ Fault::Malformed(_)) => return Step::Bad(fault),
+            Err(fault) => return Step::Fail(fault),
+            Ok(()) => {}
+        }
+        let echo = (protocol.echo)(bytes);
+        if echo.is_some() && self.requests().all(|sent| (protocol.echo)(sent) != echo) {
+            return Step::Wait;
+        }
+        if self.depth == Depth::Ping {
+            status = Status::default();
+        }
+        if !self.has_players {
+            status.players = without_list(&status.players);
+        }
+        status.deviations = notes.met().collect();
+        Step::Done(Box::new(status))
+    }
+}
+
+impl Exchange for DatagramExchange {
+    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
+        match input {
+            Input::Start => self.send(out),
+            Input::Timeout => {
+                self.timeouts = self.timeouts.wrapping_add(1);
+                self.send(out)
+            }
+            Input::Datagram(bytes) => self.receive(bytes),
+            _ => Step::Wait,
+        }
+    }
+
+    fn stage(&self) -> usize {
+        0
+    }
+}
 
 /// A kind of server with one request, or several forms of it, and one reply.
 pub trait Single: Send {

@@ -1,4 +1,15 @@
-//! Both roles of protocols with one request and one reply, without the format.
+//! Protocols with one request and one reply, as values: a table of messages and a function that
+//! reads a reply into a status. Exchange, depths and explanations follow from these.
+//!
+//! ```text
+//!   OneDatagram { info, messages, read }   UDP
+//!   OneStream { info, messages, read, .. } TCP, one request on each connection
+//! ```
 
 pub mod datagram;
+mod message;
 pub mod stream;
+
+pub use datagram::OneDatagram;
+pub use message::{Mark, Message, ReadReply};
+pub use stream::{OneStream, frame_of};

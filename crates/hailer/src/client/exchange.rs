@@ -86,7 +86,7 @@ impl Client {
         };
         let ask = Ask {
             // A remote service gets the port of the target in its request.
-            port: match protocol.service() {
+            port: match protocol.info().service {
                 Some(_) => ask.port,
                 None => address.port(),
             },
@@ -369,7 +369,7 @@ impl ExchangeRun<'_> {
     fn accepts_other_ports(&self) -> bool {
         self.detection.is_none()
             && matches!(self.socket, Socket::Datagram(_))
-            && self.protocol.has_replies_from_other_ports()
+            && self.protocol.info().has_replies_from_other_ports
             && self.driver.sent() > 1
             && self.driver.received() == 0
     }
@@ -404,7 +404,7 @@ impl ExchangeRun<'_> {
     /// Returns where a request over HTTP goes.
     fn destination(&self) -> Destination {
         let config = &self.client.config;
-        let host = match (self.protocol.service(), &config.service) {
+        let host = match (self.protocol.info().service, &config.service) {
             (Some(_), Some(service)) => return service.clone(),
             (Some(host), None) => host.into(),
             (None, _) => self.ask.host.to_string(),
@@ -417,7 +417,7 @@ impl ExchangeRun<'_> {
         Destination {
             address,
             host,
-            tls: match self.protocol.service() {
+            tls: match self.protocol.info().service {
                 Some(_) => route.tls,
                 None => config.tls.unwrap_or(route.tls),
             },

@@ -1,7 +1,7 @@
 //! Search for servers on the local network, by the broadcasts and announcements of each protocol.
 //!
 //! ```text
-//!   Interface × Protocol::discovery ─► Search ─► FoundServer ─► Client::query_found
+//!   Interface × Info::discovery ─► Search ─► FoundServer ─► Client::query_found
 //!                                      broadcasts, announcements    one Answers each
 //! ```
 //!
@@ -56,7 +56,7 @@ const SETTLE: Duration = Duration::from_millis(1_600);
 pub struct SearchConfig {
     /// Interfaces to search.
     pub interfaces: Vec<Interface>,
-    /// Protocols to search in. Empty: all that have a [discovery](Protocol::discovery).
+    /// Protocols to search in. Empty: all that have a [discovery](hailer_proto::Info::discovery).
     pub protocols: Vec<&'static dyn Protocol>,
     /// Game to search for: only in its protocols, at its ports.
     pub game: Option<&'static Game>,
@@ -99,7 +99,7 @@ impl SearchConfig {
                 .collect();
             protocols.retain(|protocol| named.contains(&protocol.info().id));
         }
-        protocols.retain(|protocol| !protocol.discovery().is_empty());
+        protocols.retain(|protocol| !protocol.info().discovery.is_empty());
         protocols
     }
 
@@ -244,7 +244,7 @@ impl Sightings {
         };
         let mut protocols = seen.protocols.clone();
         // A server answers a dialect of its protocol too, because the requests are the same.
-        protocols.retain(|protocol| !protocol.dialect_of().is_some_and(has));
+        protocols.retain(|protocol| !protocol.info().dialect_of.is_some_and(has));
         let place = |protocol: &&'static dyn Protocol| {
             let mut all = catalog::protocols().into_iter();
             all.position(|other| other.info().id == protocol.info().id)
@@ -287,7 +287,7 @@ impl<'a> Search<'a> {
         self.sightings().has_worked = false;
         let end = Instant::now() + config.length;
         for protocol in config.protocols() {
-            for discovery in protocol.discovery() {
+            for discovery in protocol.info().discovery {
                 self.start_part(protocol, *discovery, end);
             }
         }
@@ -706,7 +706,7 @@ mod tests {
     #[test]
     fn each_round_has_a_request_in_every_protocol() {
         for protocol in registry::PROTOCOLS {
-            let mut discovery = protocol.discovery().iter();
+            let mut discovery = protocol.info().discovery.iter();
             if !discovery.any(|discovery| matches!(discovery, Discovery::Broadcast { .. })) {
                 continue;
             }

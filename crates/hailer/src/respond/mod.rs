@@ -678,7 +678,7 @@ mod tests {
     use super::*;
     use hailer_proto::minecraft_query::MinecraftQuery;
     use hailer_proto::starmade;
-    use hailer_proto::wire::Notes;
+    use hailer_proto::wire::{Notes, Reader};
 
     const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\x01\x02\x03\x04";
 
@@ -712,24 +712,24 @@ mod tests {
     fn starmade_has_the_start_of_the_process() {
         let start = |status: &Status| {
             let protocols: [(&'static dyn Protocol, Options); 1] =
-                [(&starmade::StarMade, Options::default())];
+                [(&starmade::PROTOCOL, Options::default())];
             let (_, streams) = build(&protocols, &Keys::new([7; 16]), status).unwrap();
             let from = "192.0.2.7:50000".parse().unwrap();
             let mut connection = streams[0].1.connection(from).unwrap();
             let mut out = Vec::new();
-            connection.receive(Epoch(1), starmade::message::REQUEST, &mut out);
+            connection.receive(Epoch(1), starmade::REQUEST, &mut out);
+            let mut read = Status::default();
             let mut notes = Notes::default();
-            starmade::message::Reply::read(&out, &mut notes)
-                .unwrap()
-                .start
+            (starmade::PROTOCOL.read)(&mut Reader::new(&out, &mut notes), &mut read).unwrap();
+            read.extra("start").cloned()
         };
-        assert_eq!(start(&Status::default()), started_ms());
+        assert_eq!(start(&Status::default()), Some(started_ms().into()));
         assert!(started_ms() > 1_700_000_000_000);
         let configured = Status {
             extra: vec![Extra::new("start", 1_424_912_312_704)],
             ..Status::default()
         };
-        assert_eq!(start(&configured), 1_424_912_312_704);
+        assert_eq!(start(&configured), Some(1_424_912_312_704_i64.into()));
     }
 
     #[test]

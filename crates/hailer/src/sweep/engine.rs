@@ -844,7 +844,9 @@ impl SweepEngine {
                 } = outcome;
                 let game = self.kind(id).game;
                 let charset = self.ask(id).charset.or(game.and_then(Game::charset));
-                encoding::decode(&mut status, self.protocol(id), charset);
+                if !self.protocol(id).info().declares_charset {
+                    encoding::decode(&mut status, charset);
+                }
                 let mut answer = Answer::new(transcript, status, latency);
                 answer.notes = self.notes(id, &answer);
                 answer.accept(self.config.is_strict)

@@ -35,7 +35,7 @@ pub use server::{A2sConfig, A2sResponder, Disclosure};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Transport,
+    Options, Proof, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -53,13 +53,19 @@ pub struct A2s;
 static INFO: Info = Info {
     id: "a2s",
     title: "A2S",
-    transport: Transport::Datagram,
     port: 27_015,
+    wave: Wave::First,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,
         reply: message::CHALLENGE_REPLY,
     },
+    declares_charset: false,
+    has_replies_from_other_ports: true,
+    // spec/a2s.md#1
+    discovery: &[Discovery::Broadcast {
+        ports: &[27_015, 27_016, 27_017, 27_018, 27_019, 27_020],
+    }],
     fields: &[
         Doc::new(
             "protocol",
@@ -135,26 +141,12 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for A2s {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
-    }
-
-    fn has_replies_from_other_ports(&self) -> bool {
-        true
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // spec/a2s.md#1
-        &[Discovery::Broadcast {
-            ports: &[27_015, 27_016, 27_017, 27_018, 27_019, 27_020],
-        }]
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

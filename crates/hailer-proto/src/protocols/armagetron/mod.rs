@@ -17,10 +17,7 @@ pub mod message;
 
 pub use client::ArmagetronExchange;
 
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
-    Transport,
-};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -31,13 +28,8 @@ pub struct Armagetron;
 static INFO: Info = Info {
     id: "armagetron",
     title: "Armagetron Advanced",
-    transport: Transport::Datagram,
     port: 4534,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
+    declares_charset: false,
     fields: &[
         Doc::new("min-version", "Lowest version of the network protocol"),
         Doc::new("max-version", "Highest version of the network protocol"),
@@ -46,17 +38,12 @@ static INFO: Info = Info {
     ],
     player_fields: &[Doc::new("account", "Account of the player")],
     deviations: deviation::ALL,
-    has_responder: false,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Armagetron {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

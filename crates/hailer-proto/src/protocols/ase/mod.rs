@@ -24,8 +24,8 @@ pub use server::{AseConfig, AseResponder};
 
 use crate::Status;
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
+    Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::wire::Notes;
@@ -38,13 +38,13 @@ pub struct Ase;
 static INFO: Info = Info {
     id: "ase",
     title: "All-Seeing Eye",
-    transport: Transport::Datagram,
     port: 22_126,
-    proof: Proof::Nothing,
+    wave: Wave::Later,
     amplification: Amplification {
         request: 1,
         reply: server::DEFAULT_REPLY,
     },
+    declares_charset: false,
     fields: &[Doc::new(
         "unanswered",
         "`full` if only a short request got a reply, which lacks details",
@@ -57,15 +57,12 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Ase {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

@@ -37,6 +37,7 @@ static INFO: Info = Info {
     id: "battlefield",
     title: "Battlefield",
     port: 47_200,
+    declares_charset: false,
     fields: &[
         Doc::new("rounds-played", "Number of rounds before this one"),
         Doc::new("rounds", "Number of rounds on this map"),
@@ -87,10 +88,6 @@ static INFO: Info = Info {
 impl Protocol for Battlefield {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

@@ -16,10 +16,7 @@ pub mod message;
 
 pub use client::Cs2dExchange;
 
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
-    Transport,
-};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -30,13 +27,8 @@ pub struct Cs2d;
 static INFO: Info = Info {
     id: "cs2d",
     title: "CS2D",
-    transport: Transport::Datagram,
     port: 36_963,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
+    declares_charset: false,
     fields: &[
         Doc::new("mode-number", "Number of the game mode, if it is unknown"),
         Doc::new("registered-only", "Whether players need an account"),
@@ -57,17 +49,12 @@ static INFO: Info = Info {
         Doc::new("deaths", "Deaths"),
     ],
     deviations: deviation::ALL,
-    has_responder: false,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Cs2d {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

@@ -1,16 +1,20 @@
 //! Exchanges that read one file after the other.
 
-use super::Members;
 use super::message::{Request, Response, write_request};
+use super::server::FilesResponder;
+use super::{Members, ServedFile};
 use crate::model::{Extra, Status};
 use crate::protocol::{
-    Ask, DatagramContext, Depth, Direction, Exchange, Explanation, Fault, Input, Route, Secret,
-    Step, Tls,
+    Ask, Cookie, DatagramContext, Depth, Direction, Exchange, Explanation, Fault, Info, Input,
+    OptionError, Options, Protocol, ResponderResult, Route, Secret, Step, Tls,
 };
+use crate::testing::sample;
+use crate::token::Keys;
 use crate::wire::json::{Item, Json, Kind};
 use crate::wire::{Error, Notes, counted};
 use alloc::borrow::Cow;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::{boxed::Box, format, vec::Vec};
 use core::cell::OnceCell;
 use core::ops::Range;
@@ -54,7 +58,210 @@ impl File {
     }
 }
 
-/// The files of a protocol, and how they become a status.
+/// A protocol that reads files over HTTP: one or several requests with a response each.
+#[derive(Clone, Copy)]
+pub struct HttpFiles {
+    /// Static facts. With a [service](Info::service), requests go to it.
+    pub info: &'static Info,
+    /// All files, in the order of the requests.
+    pub files: &'static [File],
+    /// Adds the content of a file to a status. Fails if the body is not that of this file.
+    pub read: ReadFile,
+    /// Returns whether a body is that of this file, for bytes without a request.
+    pub is_body: fn(&File, &Body<'_>) -> bool,
+    /// Returns whether the body of a file that was read shows a server of this protocol, even if all
+    /// other files are missing.
+    pub is_enough: fn(&File, &Body<'_>) -> bool,
+    /// Returns whether a query requests this file.
+    pub wants: fn(&Ask, &File) -> bool,
+    /// Returns the path of a file with its parameters.
+    pub path: fn(&Ask, &File) -> Cow<'static, str>,
+    /// Returns further header fields.
+    pub headers: fn(&Ask) -> Vec<(&'static str, String)>,
+    /// Returns the body of a request in JSON, which makes it a `POST` request.
+    pub body: fn(&File) -> Option<&'static str>,
+    /// Returns the auth token for the following requests, if a body has one.
+    pub token: fn(&File, &Body<'_>) -> Option<Secret>,
+    /// Explains a response with another HTTP status than 200, if the protocol gives it a meaning.
+    pub refusal: fn(u16, &Body<'_>) -> Option<Fault>,
+    /// Explains status 401 and 403, as a clause about the server.
+    pub denied: &'static str,
+    /// Encryption of the connections.
+    pub tls: Tls,
+    /// The files of the server role for a status.
+    pub server: Option<fn(&Status) -> Vec<ServedFile>>,
+    /// As [`Protocol::sample`].
+    pub sample: fn(u64) -> Status,
+}
+
+/// Adds the content of a file to a status.
+///
+/// # Errors
+///
+/// The body is not that of this file.
+pub type ReadFile = fn(&File, &Body<'_>, &Ask, &mut Status, &mut Notes) -> Result<(), Fault>;
+
+impl HttpFiles {
+    /// A protocol whose files are always requested, as they are, without encryption and without a
+    /// server role.
+    pub const PLAIN: Self = Self {
+        info: &Info::HTTP,
+        files: &[],
+        read: |_, _, _, _, _| Ok(()),
+        is_body: |_, _| false,
+        is_enough: |_, _| true,
+        wants: |_, _| true,
+        path: |_, file| Cow::Borrowed(file.path),
+        headers: |_| Vec::new(),
+        body: |_| None,
+        token: |_, _| None,
+        refusal: |_, _| None,
+        denied: "it denies access",
+        tls: Tls::Off,
+        server: None,
+        sample: sample::status,
+    };
+
+    /// Returns the value of a protocol that implements [`Files`].
+    pub const fn of<F: Files>(info: &'static Info) -> Self {
+        Self {
+            info,
+            files: F::FILES,
+            read: F::read,
+            is_body: F::is_body,
+            is_enough: F::is_enough,
+            wants: F::wants,
+            path: F::path,
+            headers: F::headers,
+            body: F::body,
+            token: F::token,
+            refusal: F::refusal,
+            denied: F::DENIED,
+            tls: F::TLS,
+            ..Self::PLAIN
+        }
+    }
+
+    /// Returns the meaning of an HTTP status other than 200.
+    fn refused(&self, status: u16, body: &Body<'_>) -> Fault {
+        if let Some(fault) = (self.refusal)(status, body) {
+            return fault;
+        }
+        let endpoints = &[];
+        if matches!(status, 401 | 403) {
+            let reason = self.denied;
+            return Fault::Refused { reason, endpoints };
+        }
+        let known = REFUSED.iter().find(|(known, _)| *known == status);
+        match known {
+            Some((_, reason)) => Fault::Refused { reason, endpoints },
+            None => Fault::Misbehaved("an HTTP status that the protocol does not use"),
+        }
+    }
+
+    /// Returns the file that a request names by its path and, if it has one, by its body.
+    fn requested(&self, bytes: &[u8]) -> Option<&'static File> {
+        let has_body =
+            |file: &File| (self.body)(file).is_none_or(|body| bytes.ends_with(body.as_bytes()));
+        let line = bytes.split(|byte| *byte == b'\n').next()?;
+        let path = line.split(|byte| *byte == b' ').nth(1)?;
+        let path = path.split(|byte| *byte == b'?').next()?;
+        let is_requested = |file: &&File| {
+            // The paths of services contain the target between two parts.
+            has_body(file)
+                && match file.path.split_once("{}") {
+                    Some((start, end)) => {
+                        path.starts_with(start.as_bytes()) && path.ends_with(end.as_bytes())
+                    }
+                    None => path == file.path.as_bytes(),
+                }
+        };
+        self.files.iter().find(is_requested)
+    }
+}
+
+impl Protocol for HttpFiles {
+    fn info(&self) -> &'static Info {
+        self.info
+    }
+
+    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
+        Box::new(FilesExchange::new(*self, ask))
+    }
+
+    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+        let Some(server) = self.server else {
+            return Err(OptionError::no_responder(self.info));
+        };
+        options.check(self.info.options)?;
+        Ok(Arc::new(FilesResponder(server(status).into())))
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        (self.sample)(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut Notes,
+    ) -> Option<Explanation> {
+        let direction = if Request::is_request(bytes) {
+            Direction::Request
+        } else if Response::is_response(bytes) {
+            Direction::Reply
+        } else {
+            return None;
+        };
+        if seen.direction().is_some_and(|known| known != direction) {
+            return None;
+        }
+        match direction {
+            Direction::Request => {
+                let file = self.requested(bytes)?;
+                Some(Explanation::certain(
+                    file.request,
+                    direction,
+                    Request::read(bytes, notes).err(),
+                ))
+            }
+            Direction::Reply => {
+                let mut explanation = Explanation::guess("response", direction, None);
+                let response = match Response::read(bytes, notes) {
+                    Ok(response) => response,
+                    Err(error) => {
+                        explanation.error = Some(error);
+                        return Some(explanation);
+                    }
+                };
+                let body = Body::new(bytes, response.body.clone());
+                note_body(&body, notes);
+                if response.status != 200 {
+                    explanation.message = "refusal";
+                    return Some(explanation);
+                }
+                let by_request = seen.request().and_then(|request| self.requested(request));
+                let by_body = || self.files.iter().find(|file| (self.is_body)(file, &body));
+                let Some(file) = by_request.or_else(by_body) else {
+                    explanation.error = body.json().err();
+                    explanation.error?;
+                    return Some(explanation);
+                };
+                explanation.message = file.name;
+                explanation.is_certain = true;
+                let mut status = Status::default();
+                let read = (self.read)(file, &body, &Ask::default(), &mut status, notes);
+                if let Err(Fault::Malformed(error)) = read {
+                    explanation.error = Some(error);
+                }
+                Some(explanation)
+            }
+        }
+    }
+}
+
+/// The files of a protocol that is not yet a value.
 pub trait Files: Send {
     /// All files, in the order of the requests.
     const FILES: &'static [File];
@@ -62,8 +269,6 @@ pub trait Files: Send {
     const DENIED: &'static str = "it denies access";
     /// Encryption of the connections.
     const TLS: Tls = Tls::Off;
-    /// Host of the remote service, if the target is not queried itself.
-    const SERVICE: Option<&'static str> = None;
 
     /// Returns whether a query requests this file.
     fn wants(_ask: &Ask, _file: &File) -> bool {
@@ -218,7 +423,8 @@ pub const REFUSED: [(u16, &str); 8] = [
 
 /// Queries one server, file by file. Files that are missing or unreadable are named in the extra
 /// `unanswered`, unless all of them are.
-pub struct FilesExchange<F> {
+struct FilesExchange {
+    protocol: HttpFiles,
     ask: Ask,
     /// Index of the last requested file.
     place: usize,
@@ -230,13 +436,12 @@ pub struct FilesExchange<F> {
     unanswered: Vec<&'static str>,
     /// Whether one of these responses does not parse.
     is_unreadable: bool,
-    files: core::marker::PhantomData<F>,
 }
 
-impl<F: Files> FilesExchange<F> {
-    /// Creates an exchange that has not sent anything yet.
-    pub fn new(ask: &Ask) -> Self {
+impl FilesExchange {
+    fn new(protocol: HttpFiles, ask: &Ask) -> Self {
         Self {
+            protocol,
             ask: ask.clone(),
             place: 0,
             status: Box::default(),
@@ -244,28 +449,27 @@ impl<F: Files> FilesExchange<F> {
             fault: None,
             unanswered: Vec::new(),
             is_unreadable: false,
-            files: core::marker::PhantomData,
         }
     }
 
     fn file(&self) -> Option<&'static File> {
-        F::FILES.get(self.place)
+        self.protocol.files.get(self.place)
     }
 
     /// Requests the file at `place`, or the next one that is wanted. Ends if there is none.
     fn request(&mut self, out: &mut Vec<u8>) -> Step {
         while let Some(file) = self.file() {
-            if F::wants(&self.ask, file) && !(file.is_fallback && self.is_useful) {
-                let path = F::path(&self.ask, file);
+            if (self.protocol.wants)(&self.ask, file) && !(file.is_fallback && self.is_useful) {
+                let path = (self.protocol.path)(&self.ask, file);
                 let address = self.ask.address.map(|address| format!("{}", address.ip()));
-                let (host, port) = match (F::SERVICE, &*self.ask.host, &address) {
+                let (host, port) = match (self.protocol.info.service, &*self.ask.host, &address) {
                     (Some(service), ..) => (service, 0),
                     (None, "", Some(address)) => (&**address, self.ask.port),
                     (None, "", None) => ("localhost", self.ask.port),
                     (None, host, _) => (host, self.ask.port),
                 };
-                let headers = F::headers(&self.ask);
-                write_request(host, port, &path, &headers, F::body(file), out);
+                let headers = (self.protocol.headers)(&self.ask);
+                write_request(host, port, &path, &headers, (self.protocol.body)(file), out);
                 return Step::Send;
             }
             self.place += 1;
@@ -323,7 +527,7 @@ impl<F: Files> FilesExchange<F> {
         };
         let body = Body::new(bytes, response.body.clone());
         if response.status != 200 {
-            let fault = refusal::<F>(response.status, &body);
+            let fault = self.protocol.refused(response.status, &body);
             // Further files would be refused as well, and count against a limit.
             let is_final = matches!(response.status, 401 | 403 | 429);
             if is_final && !self.is_useful {
@@ -331,11 +535,11 @@ impl<F: Files> FilesExchange<F> {
             }
             return self.skip(Some(fault), out);
         }
-        match F::read(file, &body, &self.ask, &mut self.status, &mut notes) {
+        match (self.protocol.read)(file, &body, &self.ask, &mut self.status, &mut notes) {
             Ok(()) => {
-                let token = F::token(file, &body);
+                let token = (self.protocol.token)(file, &body);
                 self.ask.auth_token = token.or(self.ask.auth_token.take());
-                self.is_useful |= F::is_enough(file, &body);
+                self.is_useful |= (self.protocol.is_enough)(file, &body);
                 if file.is_fallback {
                     self.unanswered.clear();
                     self.is_unreadable = false;
@@ -352,7 +556,7 @@ impl<F: Files> FilesExchange<F> {
     }
 }
 
-impl<F: Files> Exchange for FilesExchange<F> {
+impl Exchange for FilesExchange {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         match input {
             Input::Start => self.request(out),
@@ -373,7 +577,7 @@ impl<F: Files> Exchange for FilesExchange<F> {
 
     fn route(&self) -> Route {
         Route {
-            tls: F::TLS,
+            tls: self.protocol.tls,
             ..Route::default()
         }
     }
@@ -381,101 +585,6 @@ impl<F: Files> Exchange for FilesExchange<F> {
     fn frame(&self, bytes: &[u8]) -> Result<crate::protocol::Frame, Error> {
         super::message::response_end(bytes)
     }
-}
-
-/// Returns the meaning of an HTTP status other than 200.
-fn refusal<F: Files>(status: u16, body: &Body<'_>) -> Fault {
-    if let Some(fault) = F::refusal(status, body) {
-        return fault;
-    }
-    let endpoints = &[];
-    if matches!(status, 401 | 403) {
-        let reason = F::DENIED;
-        return Fault::Refused { reason, endpoints };
-    }
-    let known = REFUSED.iter().find(|(known, _)| *known == status);
-    match known {
-        Some((_, reason)) => Fault::Refused { reason, endpoints },
-        None => Fault::Misbehaved("an HTTP status that the protocol does not use"),
-    }
-}
-
-/// Parses a request or a response to collect its notes.
-pub fn explain<F: Files>(
-    bytes: &[u8],
-    seen: DatagramContext<'_>,
-    notes: &mut Notes,
-) -> Option<Explanation> {
-    let direction = if Request::is_request(bytes) {
-        Direction::Request
-    } else if Response::is_response(bytes) {
-        Direction::Reply
-    } else {
-        return None;
-    };
-    if seen.direction().is_some_and(|known| known != direction) {
-        return None;
-    }
-    match direction {
-        Direction::Request => {
-            let file = requested::<F>(bytes)?;
-            Some(Explanation::certain(
-                file.request,
-                direction,
-                Request::read(bytes, notes).err(),
-            ))
-        }
-        Direction::Reply => {
-            let mut explanation = Explanation::guess("response", direction, None);
-            let response = match Response::read(bytes, notes) {
-                Ok(response) => response,
-                Err(error) => {
-                    explanation.error = Some(error);
-                    return Some(explanation);
-                }
-            };
-            let body = Body::new(bytes, response.body.clone());
-            note_body(&body, notes);
-            if response.status != 200 {
-                explanation.message = "refusal";
-                return Some(explanation);
-            }
-            let by_request = seen.request().and_then(requested::<F>);
-            let by_body = || F::FILES.iter().find(|file| F::is_body(file, &body));
-            let Some(file) = by_request.or_else(by_body) else {
-                explanation.error = body.json().err();
-                explanation.error?;
-                return Some(explanation);
-            };
-            explanation.message = file.name;
-            explanation.is_certain = true;
-            let mut status = Status::default();
-            let read = F::read(file, &body, &Ask::default(), &mut status, notes);
-            if let Err(Fault::Malformed(error)) = read {
-                explanation.error = Some(error);
-            }
-            Some(explanation)
-        }
-    }
-}
-
-/// Returns the file that a request names by its path and, if it has one, by its body.
-fn requested<F: Files>(bytes: &[u8]) -> Option<&'static File> {
-    let has_body = |file: &File| F::body(file).is_none_or(|body| bytes.ends_with(body.as_bytes()));
-    let line = bytes.split(|byte| *byte == b'\n').next()?;
-    let path = line.split(|byte| *byte == b' ').nth(1)?;
-    let path = path.split(|byte| *byte == b'?').next()?;
-    let is_requested = |file: &&File| {
-        // The paths of services contain the target between two parts.
-        has_body(file)
-            && match file.path.split_once("{}") {
-                Some((start, end)) => {
-                    path.starts_with(start.as_bytes()) && path.ends_with(end.as_bytes())
-                }
-                None => path == file.path.as_bytes(),
-            }
-    };
-    F::FILES.iter().find(is_requested)
 }
 
 /// Notes the values of a body in JSON, or its length.
@@ -541,14 +650,15 @@ fn shown(item: Item<'_, '_>) -> String {
 
 /// Reads a body in JSON as the file at a place, for tests.
 #[cfg(test)]
-pub(crate) fn status_of<F: Files>(
+pub(crate) fn status_of(
+    protocol: &HttpFiles,
     place: usize,
     body: &str,
 ) -> Result<(Status, Vec<&'static str>), Fault> {
     let mut status = Status::default();
     let mut notes = Notes::default();
     let body = Body::new(body.as_bytes(), 0..body.len());
-    let file = &F::FILES[place];
-    F::read(file, &body, &Ask::default(), &mut status, &mut notes)?;
+    let file = &protocol.files[place];
+    (protocol.read)(file, &body, &Ask::default(), &mut status, &mut notes)?;
     Ok((status, notes.met().map(|met| met.name).collect()))
 }

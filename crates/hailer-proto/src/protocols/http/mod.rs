@@ -1,11 +1,11 @@
 //! HTTP without I/O: requests and responses as bytes, and exchanges that read files.
 //!
 //! ```text
-//!   Files ─► FilesExchange ─► request      response ─► FilesExchange ─► Status
+//!   HttpFiles ─► exchange ─► request      response ─► exchange ─► Status
 //! ```
 //!
 //! The messages have the form of HTTP/1.1. The caller carries them: it adds and removes what
-//! concerns the connection only, such as chunks. A protocol implements [`Files`].
+//! concerns the connection only, such as chunks. A protocol is a value, [`HttpFiles`].
 //!
 //! Limits: a head of 64 KiB, 100 header fields, and a body of 1 MiB, which the caller enforces while
 //! it receives; those of [`json`](crate::wire::json).
@@ -29,7 +29,7 @@ pub mod tshock;
 
 #[cfg(test)]
 pub(crate) use client::status_of;
-pub use client::{Body, File, Files, FilesExchange, REFUSED, explain};
+pub use client::{Body, File, Files, HttpFiles, REFUSED, ReadFile};
 pub use members::Members;
 pub use message::{
     MAX_BODY, MAX_HEAD, MAX_HEADERS, Request, Response, encoded, response_end, write_request,

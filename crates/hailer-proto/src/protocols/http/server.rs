@@ -1,11 +1,13 @@
 //! The server side of a connection: a few files, encoded once.
 
 use super::message::{MAX_HEAD, Request, write_response};
-use crate::protocol::{Connection, ConnectionStep, Received};
+use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{ErrorKind, Notes};
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 /// Maximum number of requests on one connection.
 const MAX_REQUESTS: u8 = 16;
@@ -21,6 +23,20 @@ pub struct ServedFile {
     pub path: &'static str,
     /// Body, in JSON.
     pub body: Vec<u8>,
+}
+
+/// Server role: serves only these files.
+#[derive(Debug)]
+pub(super) struct FilesResponder(pub(super) Arc<[ServedFile]>);
+
+impl Responder for FilesResponder {
+    fn answer(&self, _: SocketAddr, _: Epoch, _: &[u8], _: &mut Vec<u8>) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn connection(&self, _: SocketAddr) -> Option<Box<dyn Connection>> {
+        Some(Box::new(FileServer::new(self.0.clone())))
+    }
 }
 
 /// Server side of one connection.

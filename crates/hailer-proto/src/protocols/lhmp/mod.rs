@@ -17,10 +17,7 @@ pub mod message;
 
 pub use client::LhmpExchange;
 
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
-    Transport,
-};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -31,30 +28,20 @@ pub struct Lhmp;
 static INFO: Info = Info {
     id: "lhmp",
     title: "Lost Heaven Multiplayer",
-    transport: Transport::Datagram,
     port: 27_016,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
+    declares_charset: false,
     fields: &[
         Doc::new("website", "Website of the server"),
         Doc::new("unanswered", "Request without a reply: `players`"),
     ],
     player_fields: &[Doc::new("id", "Number of the player")],
     deviations: deviation::ALL,
-    has_responder: false,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Lhmp {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

@@ -16,10 +16,7 @@ pub mod message;
 
 pub use client::LuantiExchange;
 
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
-    Transport,
-};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -30,21 +27,13 @@ pub struct Luanti;
 static INFO: Info = Info {
     id: "luanti",
     title: "Luanti",
-    transport: Transport::Datagram,
     port: 30_000,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
     fields: &[Doc::new(
         "details",
         "False: the server is up, and the protocol has no status",
     )],
-    player_fields: &[],
     deviations: deviation::ALL,
-    has_responder: false,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Luanti {

@@ -21,7 +21,7 @@ pub use server::{BedrockConfig, BedrockResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Transport,
+    Options, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -34,13 +34,16 @@ pub struct MinecraftBedrock;
 static INFO: Info = Info {
     id: "minecraft-bedrock",
     title: "Minecraft Bedrock Ping",
-    transport: Transport::Datagram,
     port: 19132,
-    proof: Proof::Nothing,
+    // spec/minecraft-bedrock.md#1
+    ipv6_port: Some(19_133),
+    wave: Wave::First,
     amplification: Amplification {
         request: message::SHORT_PING,
         reply: server::MAX_REPLY,
     },
+    // spec/minecraft-bedrock.md#1
+    discovery: &[Discovery::Broadcast { ports: &[19_132] }],
     fields: &[
         Doc::new("edition", "`MCPE`, or `MCEE` for Education Edition"),
         Doc::new("protocol", "Number of the game's protocol"),
@@ -61,25 +64,15 @@ static INFO: Info = Info {
         Doc::new("ipv6-port", "Port of the game for IPv6"),
         Doc::new("further", "Fields after the twelfth"),
     ],
-    player_fields: &[],
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for MinecraftBedrock {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn ipv6_port(&self) -> Option<u16> {
-        // spec/minecraft-bedrock.md#1
-        Some(19_133)
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // spec/minecraft-bedrock.md#1
-        &[Discovery::Broadcast { ports: &[19_132] }]
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

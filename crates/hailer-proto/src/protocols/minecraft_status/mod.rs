@@ -33,8 +33,8 @@ pub use client::{PORT, StatusExchange};
 pub use server::{MAX_SAMPLE, NEWEST, StatusResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Transport,
+    Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Extra, Status, Text, wire::Notes};
@@ -47,13 +47,12 @@ pub struct MinecraftStatus;
 static INFO: Info = Info {
     id: "minecraft-status",
     title: "Minecraft Status",
-    transport: Transport::Stream,
     port: PORT,
-    proof: Proof::Connection,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
+    wave: Wave::First,
+    discovery: &[Discovery::Announcement {
+        group: lan::GROUP,
+        port_of: lan::port_of,
+    }],
     fields: &[
         Doc::new("protocol", "Protocol number of the game"),
         Doc::new("legacy-form", "Form of a reply before 1.7: `beta` or `1.4`"),
@@ -107,6 +106,7 @@ static INFO: Info = Info {
     ],
     deviations: deviation::ALL,
     has_responder: true,
+    has_join_attempts: true,
     options: &[
         Doc::new(
             "icon",
@@ -121,22 +121,12 @@ static INFO: Info = Info {
             "Protocol number to report, or \"echo\" for that of the client, so that each version shows as compatible; by default that of the status, or else \"echo\"",
         ),
     ],
+    ..Info::CONNECTED
 };
 
 impl Protocol for MinecraftStatus {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        &[Discovery::Announcement {
-            group: lan::GROUP,
-            port_of: lan::port_of,
-        }]
-    }
-
-    fn has_join_attempts(&self) -> bool {
-        true
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

@@ -21,8 +21,8 @@ pub use server::{MumbleConfig, MumbleResponder};
 
 use crate::model::{Extra, Status};
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
+    Protocol, ResponderResult,
 };
 use crate::testing::sample::Server;
 use crate::token::Keys;
@@ -36,9 +36,7 @@ pub struct Mumble;
 static INFO: Info = Info {
     id: "mumble",
     title: "Mumble",
-    transport: Transport::Datagram,
     port: 64738,
-    proof: Proof::Nothing,
     amplification: Amplification {
         request: server::MIN_REQUEST,
         reply: server::MAX_REPLY,
@@ -47,10 +45,10 @@ static INFO: Info = Info {
         "bandwidth",
         "Bits per second that each user may send",
     )],
-    player_fields: &[],
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Mumble {

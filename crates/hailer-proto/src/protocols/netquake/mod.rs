@@ -19,10 +19,7 @@ pub mod message;
 
 pub use client::NetQuakeExchange;
 
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
-    Transport,
-};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -33,13 +30,7 @@ pub struct NetQuake;
 static INFO: Info = Info {
     id: "netquake",
     title: "Quake (NetQuake)",
-    transport: Transport::Datagram,
     port: 26_000,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
     fields: &[
         Doc::new("protocol-version", "Version of the protocol"),
         Doc::new(
@@ -53,8 +44,7 @@ static INFO: Info = Info {
         Doc::new("bot", "Whether the player is a bot"),
     ],
     deviations: deviation::ALL,
-    has_responder: false,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for NetQuake {

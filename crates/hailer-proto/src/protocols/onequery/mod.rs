@@ -32,7 +32,7 @@ pub use server::{OneQueryConfig, OneQueryResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -45,8 +45,8 @@ pub struct OneQuery;
 static INFO: Info = Info {
     id: "onequery",
     title: "OneQuery V2",
-    transport: Transport::Datagram,
     port: 5520,
+    wave: Wave::Last,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::CHALLENGE_REQUEST,
@@ -87,6 +87,7 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for OneQuery {

@@ -48,6 +48,12 @@ static INFO: Info = Info {
     id: "openttd",
     title: "OpenTTD",
     port: 3979,
+    // Servers reply over UDP, without information (spec/openttd.md#1).
+    discovery: &[Discovery::Request {
+        ports: &[3_979],
+        request: b"\x03\0\0",
+        reply: b"\x03\0\x01",
+    }],
     fields: &[
         Doc::new("spectators", "Number of clients that only watch"),
         Doc::new("companies", "Number of companies"),
@@ -81,15 +87,6 @@ static INFO: Info = Info {
 impl Protocol for OpenTtd {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // Servers reply over UDP, without information (spec/openttd.md#1).
-        &[Discovery::Request {
-            ports: &[3_979],
-            request: b"\x03\0\0",
-            reply: b"\x03\0\x01",
-        }]
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

@@ -21,8 +21,8 @@ pub use client::SampExchange;
 pub use server::{SampConfig, SampResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
+    Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -35,13 +35,13 @@ pub struct Samp;
 static INFO: Info = Info {
     id: "samp",
     title: "SA-MP",
-    transport: Transport::Datagram,
     port: 7777,
-    proof: Proof::Nothing,
+    wave: Wave::Later,
     amplification: Amplification {
         request: message::HEADER,
         reply: server::DEFAULT_REPLY,
     },
+    declares_charset: false,
     fields: &[
         Doc::new("language", "Language, or the map of servers before 0.3.7"),
         Doc::new("discord", "Link to Discord"),
@@ -57,15 +57,12 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Samp {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

@@ -26,7 +26,7 @@ pub use server::{TeeworldsConfig, TeeworldsResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Transport,
+    Options, Protocol, ResponderResult,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -39,13 +39,15 @@ pub struct Teeworlds;
 static INFO: Info = Info {
     id: "teeworlds",
     title: "Teeworlds",
-    transport: Transport::Datagram,
     port: 8303,
-    proof: Proof::Nothing,
     amplification: Amplification {
         request: message::EXTENDED_REQUEST,
         reply: server::DEFAULT_REPLY,
     },
+    // spec/teeworlds.md#1
+    discovery: &[Discovery::Broadcast {
+        ports: &[8_303, 8_304, 8_305, 8_306, 8_307, 8_308, 8_309, 8_310],
+    }],
     fields: &[
         Doc::new(
             "form",
@@ -84,18 +86,12 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Teeworlds {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // spec/teeworlds.md#1
-        &[Discovery::Broadcast {
-            ports: &[8_303, 8_304, 8_305, 8_306, 8_307, 8_308, 8_309, 8_310],
-        }]
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

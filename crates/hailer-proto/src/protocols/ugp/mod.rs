@@ -25,8 +25,8 @@ pub use client::UgpExchange;
 pub use server::{Profile, UgpConfig, UgpResponder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
+    Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -39,9 +39,8 @@ pub struct Ugp;
 static INFO: Info = Info {
     id: "ugp",
     title: "UGP",
-    transport: Transport::Datagram,
     port: 22000,
-    proof: Proof::Nothing,
+    wave: Wave::Later,
     amplification: Amplification {
         request: message::QUERY_MIN,
         reply: server::DEFAULT_REPLY,
@@ -78,6 +77,7 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Ugp {

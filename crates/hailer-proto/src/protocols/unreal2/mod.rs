@@ -22,8 +22,8 @@ pub use client::Unreal2Exchange;
 pub use server::{Unreal2Config, Unreal2Responder};
 
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
+    Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -41,9 +41,8 @@ pub struct Unreal2;
 static INFO: Info = Info {
     id: "unreal2",
     title: "Unreal 2",
-    transport: Transport::Datagram,
     port: 7778,
-    proof: Proof::Nothing,
+    wave: Wave::Later,
     amplification: Amplification {
         request: message::HEADER,
         reply: server::DEFAULT_REPLY,
@@ -74,6 +73,7 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Unreal2 {

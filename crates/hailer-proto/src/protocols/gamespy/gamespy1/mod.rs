@@ -22,8 +22,8 @@ pub use server::{GameSpy1Config, GameSpy1Responder};
 
 use crate::Status;
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
+    Protocol, ResponderResult, Wave,
 };
 use crate::protocols::gamespy::sample;
 use crate::token::Keys;
@@ -37,13 +37,13 @@ pub struct GameSpy1;
 static INFO: Info = Info {
     id: "gamespy1",
     title: "GameSpy 1",
-    transport: Transport::Datagram,
     port: 7778,
-    proof: Proof::Nothing,
+    wave: Wave::Later,
     amplification: Amplification {
         request: 7,
         reply: server::DEFAULT_REPLY,
     },
+    declares_charset: false,
     fields: &[
         Doc::new(
             "teams",
@@ -71,6 +71,7 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 const GAMES: &[(&str, &str)] = &[("ut", "451"), ("mohaa", "1.11"), ("unreal", "226f")];
@@ -78,10 +79,6 @@ const GAMES: &[(&str, &str)] = &[("ut", "451"), ("mohaa", "1.11"), ("unreal", "2
 impl Protocol for GameSpy1 {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

@@ -23,8 +23,8 @@ pub use server::{GameSpy2Config, GameSpy2Responder};
 
 use crate::Status;
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
+    Protocol, ResponderResult,
 };
 use crate::protocols::gamespy::sample;
 use crate::token::Keys;
@@ -38,13 +38,13 @@ pub struct GameSpy2;
 static INFO: Info = Info {
     id: "gamespy2",
     title: "GameSpy 2",
-    transport: Transport::Datagram,
     port: 2302,
-    proof: Proof::Nothing,
     amplification: Amplification {
         request: message::QUERY_LENGTH,
         reply: server::DEFAULT_REPLY,
     },
+    dialect_of: Some("minecraft-query"),
+    declares_charset: false,
     fields: &[
         Doc {
             key: "teams",
@@ -62,6 +62,7 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 const GAMES: &[(&str, &str)] = &[
@@ -73,14 +74,6 @@ const GAMES: &[(&str, &str)] = &[
 impl Protocol for GameSpy2 {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
-    }
-
-    fn dialect_of(&self) -> Option<&'static str> {
-        Some("minecraft-query")
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

@@ -26,7 +26,7 @@ pub use server::{GameSpy3Config, GameSpy3Responder};
 use crate::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Protocol, ResponderResult, Wave,
 };
 use crate::protocols::gamespy::sample;
 use crate::token::Keys;
@@ -40,13 +40,15 @@ pub struct GameSpy3;
 static INFO: Info = Info {
     id: "gamespy3",
     title: "GameSpy 3",
-    transport: Transport::Datagram,
     port: 29_900,
+    wave: Wave::Later,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::HANDSHAKE_LENGTH,
         reply: message::CHALLENGE_MAX,
     },
+    dialect_of: Some("minecraft-query"),
+    declares_charset: false,
     fields: &[
         Doc::new(
             "teams",
@@ -65,6 +67,7 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 const GAMES: &[(&str, &str)] = &[
@@ -76,14 +79,6 @@ const GAMES: &[(&str, &str)] = &[
 impl Protocol for GameSpy3 {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
-    }
-
-    fn dialect_of(&self) -> Option<&'static str> {
-        Some("minecraft-query")
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

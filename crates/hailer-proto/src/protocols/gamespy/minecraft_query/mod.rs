@@ -25,7 +25,7 @@ pub use server::{Encoding, MinecraftQueryConfig, MinecraftQueryResponder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Transport,
+    Options, Proof, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Extra, Rows, Status, Value, wire::Notes};
@@ -38,13 +38,15 @@ pub struct MinecraftQuery;
 static INFO: Info = Info {
     id: "minecraft-query",
     title: "Minecraft Query",
-    transport: Transport::Datagram,
     port: 25565,
+    wave: Wave::First,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::HANDSHAKE_LENGTH,
         reply: message::CHALLENGE_MAX,
     },
+    // spec/minecraft-query.md#1
+    discovery: &[Discovery::Broadcast { ports: &[25_565] }],
     fields: &[
         Doc::new(
             "software",
@@ -59,10 +61,10 @@ static INFO: Info = Info {
             "`basic` if only a full request got a reply, although a basic one was enough",
         ),
     ],
-    player_fields: &[],
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 static PLUGIN: &[&str] = &["name", "version"];
@@ -83,11 +85,6 @@ pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Opt
 impl Protocol for MinecraftQuery {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // spec/minecraft-query.md#1
-        &[Discovery::Broadcast { ports: &[25_565] }]
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

@@ -111,7 +111,7 @@ fn player(car: Members<'_, '_>) -> Option<Player> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::http::status_of;
+    use crate::protocols::http::{HttpFiles, status_of};
 
     #[test]
     fn only_a_mark_with_a_port_is_left_out() {
@@ -122,7 +122,12 @@ mod tests {
             ("8081", "8081", 0),
         ] {
             let body = alloc::format!("{{\"name\":\"{name}\",\"maxclients\":8}}");
-            let (status, deviations) = status_of::<AssettoFiles>(0, &body).unwrap();
+            let (status, deviations) = status_of(
+                &HttpFiles::of::<AssettoFiles>(&super::super::INFO),
+                0,
+                &body,
+            )
+            .unwrap();
             assert_eq!(status.title().as_deref(), Some(shown));
             assert_eq!(deviations.len(), met, "{name}");
         }
@@ -131,7 +136,8 @@ mod tests {
     #[test]
     fn a_byte_order_mark_is_ignored() {
         let body = "\u{FEFF}{\"name\":\"Ring\",\"maxclients\":8}";
-        let (status, _) = status_of::<AssettoFiles>(0, body).unwrap();
+        let (status, _) =
+            status_of(&HttpFiles::of::<AssettoFiles>(&super::super::INFO), 0, body).unwrap();
         assert_eq!(status.title().as_deref(), Some("Ring"));
     }
 
@@ -144,7 +150,12 @@ mod tests {
             (4, Value::Int(4)),
         ] {
             let body = alloc::format!("{{\"session\":1,\"sessiontypes\":[9,{kind}]}}");
-            let (status, _) = status_of::<AssettoFiles>(0, &body).unwrap();
+            let (status, _) = status_of(
+                &HttpFiles::of::<AssettoFiles>(&super::super::INFO),
+                0,
+                &body,
+            )
+            .unwrap();
             assert_eq!(status.extra("session"), Some(&shown));
         }
     }
@@ -153,7 +164,8 @@ mod tests {
     fn only_connected_cars_are_players() {
         let body = r#"{"Cars":[{"DriverName":"Alice","IsConnected":true},{"DriverName":"Bob",
             "IsConnected":false},{"DriverName":"Carol"}]}"#;
-        let (status, _) = status_of::<AssettoFiles>(1, body).unwrap();
+        let (status, _) =
+            status_of(&HttpFiles::of::<AssettoFiles>(&super::super::INFO), 1, body).unwrap();
         let names = status.players.list.iter().map(|player| player.name.plain());
         assert!(names.eq(["Alice"]));
     }

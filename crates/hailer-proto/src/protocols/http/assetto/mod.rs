@@ -15,10 +15,8 @@ pub mod deviation;
 
 pub use client::AssettoFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -29,7 +27,6 @@ pub struct Assetto;
 static INFO: Info = Info {
     id: "assetto",
     title: "Assetto Corsa",
-    transport: Transport::Http,
     port: 8081,
     fields: &[
         Doc::new("cars", "Models of cars"),
@@ -49,7 +46,7 @@ static INFO: Info = Info {
     ],
     player_fields: &[Doc::new("car", "Model of the car")],
     deviations: deviation::ALL,
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for Assetto {
@@ -57,8 +54,8 @@ impl Protocol for Assetto {
         &INFO
     }
 
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<AssettoFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<AssettoFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -67,6 +64,6 @@ impl Protocol for Assetto {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<AssettoFiles>(bytes, seen, notes)
+        HttpFiles::of::<AssettoFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

@@ -25,7 +25,6 @@ impl Files for DiscordFiles {
     const DENIED: &'static str =
         "the widget of this guild is off: the owner enables it in the settings of the server";
     const TLS: Tls = Tls::Verified;
-    const SERVICE: Option<&'static str> = Some(HOST);
 
     fn path(ask: &Ask, file: &File) -> Cow<'static, str> {
         file.path.replace("{}", &encoded(&ask.host)).into()

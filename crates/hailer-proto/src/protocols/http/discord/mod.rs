@@ -12,10 +12,8 @@ mod client;
 
 pub use client::DiscordFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -26,8 +24,8 @@ pub struct Discord;
 static INFO: Info = Info {
     id: "discord",
     title: "Discord",
-    transport: Transport::Http,
     port: 443,
+    service: Some(client::HOST),
     fields: &[
         Doc::new("guild", "Id of the guild"),
         Doc::new("invite", "Address of an invitation"),
@@ -38,7 +36,7 @@ static INFO: Info = Info {
         Doc::new("status", "`online`, `idle` or `dnd`"),
         Doc::new("game", "Activity of the member"),
     ],
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for Discord {
@@ -46,12 +44,8 @@ impl Protocol for Discord {
         &INFO
     }
 
-    fn service(&self) -> Option<&'static str> {
-        Some(client::HOST)
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<DiscordFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<DiscordFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -60,6 +54,6 @@ impl Protocol for Discord {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<DiscordFiles>(bytes, seen, notes)
+        HttpFiles::of::<DiscordFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

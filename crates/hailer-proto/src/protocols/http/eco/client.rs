@@ -113,7 +113,7 @@ fn value(item: Item<'_, '_>) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::http::status_of;
+    use crate::protocols::http::{HttpFiles, status_of};
 
     #[test]
     fn slots_are_unknown_without_a_positive_number() {
@@ -121,7 +121,8 @@ mod tests {
             let body = alloc::format!(
                 "{{\"Info\":{{\"OnlinePlayers\":0,\"TotalPlayers\":9,\"MaxActivePlayers\":{slots}}}}}"
             );
-            let (status, _) = status_of::<EcoFiles>(0, &body).unwrap();
+            let (status, _) =
+                status_of(&HttpFiles::of::<EcoFiles>(&super::super::INFO), 0, &body).unwrap();
             assert_eq!(status.players.max, max, "{slots}");
         }
     }
@@ -129,7 +130,8 @@ mod tests {
     #[test]
     fn texts_of_tags_only_are_empty() {
         let body = r#"{"Info":{"Description":"<b></b>","OnlinePlayers":0}}"#;
-        let (status, _) = status_of::<EcoFiles>(0, body).unwrap();
+        let (status, _) =
+            status_of(&HttpFiles::of::<EcoFiles>(&super::super::INFO), 0, body).unwrap();
         assert_eq!(status.name, None);
     }
 }

@@ -15,10 +15,8 @@ pub mod deviation;
 
 pub use client::EcoFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -29,7 +27,6 @@ pub struct Eco;
 static INFO: Info = Info {
     id: "eco",
     title: "Eco",
-    transport: Transport::Http,
     port: 3001,
     fields: &[
         Doc::new(
@@ -55,7 +52,7 @@ static INFO: Info = Info {
         Doc::new("lan", "Whether the server is one for a local network"),
     ],
     deviations: deviation::ALL,
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for Eco {
@@ -63,8 +60,8 @@ impl Protocol for Eco {
         &INFO
     }
 
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<EcoFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<EcoFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -73,6 +70,6 @@ impl Protocol for Eco {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<EcoFiles>(bytes, seen, notes)
+        HttpFiles::of::<EcoFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

@@ -24,7 +24,6 @@ impl Files for FactorioFiles {
         "/get-game-details/{}",
     )];
     const TLS: Tls = Tls::Verified;
-    const SERVICE: Option<&'static str> = Some(HOST);
 
     fn path(ask: &Ask, file: &File) -> Cow<'static, str> {
         let server = format!("{}:{}", encoded(&ask.host), ask.port);
@@ -93,7 +92,7 @@ impl Files for FactorioFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::http::status_of;
+    use crate::protocols::http::{HttpFiles, status_of};
 
     #[test]
     fn addresses_of_both_families_have_a_port() {
@@ -102,7 +101,12 @@ mod tests {
             ("[2001:db8::7]:34197", "[2001:db8::7]"),
         ] {
             let body = format!("{{\"game_id\":1,\"host_address\":\"{address}\"}}");
-            let (status, _) = status_of::<FactorioFiles>(0, &body).unwrap();
+            let (status, _) = status_of(
+                &HttpFiles::of::<FactorioFiles>(&super::super::INFO),
+                0,
+                &body,
+            )
+            .unwrap();
             let found = status.address.unwrap();
             assert_eq!(found.host.as_deref(), Some(host));
             assert_eq!(found.port, Some(34_197));

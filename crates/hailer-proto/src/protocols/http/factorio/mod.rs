@@ -12,10 +12,8 @@ mod client;
 
 pub use client::FactorioFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -26,8 +24,9 @@ pub struct Factorio;
 static INFO: Info = Info {
     id: "factorio",
     title: "Factorio",
-    transport: Transport::Http,
     port: 34197,
+    service: Some(client::HOST),
+    has_listed_addresses: true,
     fields: &[
         Doc::new("game-id", "Number of the game in the list"),
         Doc::new("tags", "Tags"),
@@ -36,7 +35,7 @@ static INFO: Info = Info {
         Doc::new("heartbeat", "When the server last reported to the list"),
         Doc::new("service", "The remote service that reports the status"),
     ],
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for Factorio {
@@ -44,16 +43,8 @@ impl Protocol for Factorio {
         &INFO
     }
 
-    fn service(&self) -> Option<&'static str> {
-        Some(client::HOST)
-    }
-
-    fn has_listed_addresses(&self) -> bool {
-        true
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<FactorioFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<FactorioFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -62,6 +53,6 @@ impl Protocol for Factorio {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<FactorioFiles>(bytes, seen, notes)
+        HttpFiles::of::<FactorioFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

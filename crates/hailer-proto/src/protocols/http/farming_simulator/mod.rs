@@ -12,10 +12,8 @@ mod client;
 
 pub use client::FarmingSimulatorFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -26,14 +24,13 @@ pub struct FarmingSimulator;
 static INFO: Info = Info {
     id: "farming-simulator",
     title: "Farming Simulator",
-    transport: Transport::Http,
     port: 8080,
     fields: &[
         Doc::new("day-time", "Time of the day in the game, in milliseconds"),
         Doc::new("mods", "Mods with their versions"),
     ],
     player_fields: &[Doc::new("admin", "Whether the player is an administrator")],
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for FarmingSimulator {
@@ -41,8 +38,8 @@ impl Protocol for FarmingSimulator {
         &INFO
     }
 
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<FarmingSimulatorFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<FarmingSimulatorFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -51,6 +48,6 @@ impl Protocol for FarmingSimulator {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<FarmingSimulatorFiles>(bytes, seen, notes)
+        HttpFiles::of::<FarmingSimulatorFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

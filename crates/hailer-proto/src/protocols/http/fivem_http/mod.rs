@@ -22,9 +22,9 @@ pub use server::FiveMHttpResponder;
 use crate::model::{Extra, Rule, Status, Text};
 use crate::protocol::{
     Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
-    ResponderResult, Transport,
+    ResponderResult,
 };
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocols::http::HttpFiles;
 use crate::testing::sample::Server;
 use crate::token::Keys;
 use crate::wire::Notes;
@@ -37,7 +37,6 @@ pub struct FiveMHttp;
 static INFO: Info = Info {
     id: "fivem-http",
     title: "FiveM (HTTP)",
-    transport: Transport::Http,
     port: 30120,
     fields: &[
         Doc::new("info-version", "Number that changes with the info"),
@@ -59,7 +58,7 @@ static INFO: Info = Info {
     player_fields: &[Doc::new("id", "Number of the player on the server")],
     deviations: deviation::ALL,
     has_responder: true,
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for FiveMHttp {
@@ -67,8 +66,8 @@ impl Protocol for FiveMHttp {
         &INFO
     }
 
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<FiveMFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<FiveMFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
@@ -112,6 +111,6 @@ impl Protocol for FiveMHttp {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<FiveMFiles>(bytes, seen, notes)
+        HttpFiles::of::<FiveMFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

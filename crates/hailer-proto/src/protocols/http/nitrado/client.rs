@@ -129,12 +129,13 @@ fn read_plugins(list: Item<'_, '_>, status: &mut Status) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::http::status_of;
+    use crate::protocols::http::{HttpFiles, status_of};
 
     #[test]
     fn the_first_section_with_a_value_counts() {
         let body = r#"{"Basic":{"Name":"A"},"Server":{"Name":"B","Version":"1"}}"#;
-        let (status, deviations) = status_of::<NitradoFiles>(0, body).unwrap();
+        let (status, deviations) =
+            status_of(&HttpFiles::of::<NitradoFiles>(&super::super::INFO), 0, body).unwrap();
         assert_eq!(status.title().as_deref(), Some("A"));
         assert_eq!(status.version.as_deref(), Some("1"));
         assert!(deviations.is_empty());
@@ -145,7 +146,8 @@ mod tests {
             ),
             (r#"{"Basic":{"Name":"A"}}"#, &["basic-only"]),
         ] {
-            let (_, deviations) = status_of::<NitradoFiles>(0, body).unwrap();
+            let (_, deviations) =
+                status_of(&HttpFiles::of::<NitradoFiles>(&super::super::INFO), 0, body).unwrap();
             assert_eq!(deviations, met, "{body}");
         }
     }

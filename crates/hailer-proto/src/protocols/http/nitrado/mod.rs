@@ -13,10 +13,8 @@ pub mod deviation;
 
 pub use client::NitradoFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -27,7 +25,6 @@ pub struct Nitrado;
 static INFO: Info = Info {
     id: "nitrado",
     title: "Nitrado Query",
-    transport: Transport::Http,
     port: 5523,
     fields: &[
         Doc::new("revision", "Revision of the game"),
@@ -46,7 +43,7 @@ static INFO: Info = Info {
     ],
     player_fields: &[Doc::new("world", "World that the player is in")],
     deviations: deviation::ALL,
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for Nitrado {
@@ -54,8 +51,8 @@ impl Protocol for Nitrado {
         &INFO
     }
 
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<NitradoFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<NitradoFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -64,6 +61,6 @@ impl Protocol for Nitrado {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<NitradoFiles>(bytes, seen, notes)
+        HttpFiles::of::<NitradoFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

@@ -76,16 +76,26 @@ fn player(item: Members<'_, '_>) -> Player {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::http::status_of;
+    use crate::protocols::http::{HttpFiles, status_of};
 
     #[test]
     fn only_a_list_of_players_is_counted() {
         let body = r#"{"serverName":"Test","players":{"a":1}}"#;
-        let (status, _) = status_of::<OpenSpadesFiles>(0, body).unwrap();
+        let (status, _) = status_of(
+            &HttpFiles::of::<OpenSpadesFiles>(&super::super::INFO),
+            0,
+            body,
+        )
+        .unwrap();
         assert_eq!(status.players.online, None);
         let body =
             r#"{"serverName":"Test","players":[{"name":"Alice","latency":40,"team":"Blue"}]}"#;
-        let (status, _) = status_of::<OpenSpadesFiles>(0, body).unwrap();
+        let (status, _) = status_of(
+            &HttpFiles::of::<OpenSpadesFiles>(&super::super::INFO),
+            0,
+            body,
+        )
+        .unwrap();
         assert_eq!(status.players.online, Some(1));
         let player = &status.players.list[0];
         assert_eq!(player.latency_ms, Some(40));

@@ -12,10 +12,8 @@ mod client;
 
 pub use client::OpenSpadesFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -26,7 +24,6 @@ pub struct OpenSpades;
 static INFO: Info = Info {
     id: "openspades",
     title: "Ace of Spades",
-    transport: Transport::Http,
     port: 32886,
     fields: &[
         Doc::new("identifier", "Address of the game as the server writes it"),
@@ -36,7 +33,7 @@ static INFO: Info = Info {
         Doc::new("scripts", "Names of the scripts"),
         Doc::new("scores", "Scores of the teams and the limit"),
     ],
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for OpenSpades {
@@ -44,8 +41,8 @@ impl Protocol for OpenSpades {
         &INFO
     }
 
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<OpenSpadesFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<OpenSpadesFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -54,6 +51,6 @@ impl Protocol for OpenSpades {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<OpenSpadesFiles>(bytes, seen, notes)
+        HttpFiles::of::<OpenSpadesFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

@@ -115,7 +115,7 @@ fn player(item: Members<'_, '_>) -> Option<Player> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::http::status_of;
+    use crate::protocols::http::{HttpFiles, status_of};
 
     #[test]
     fn only_wanted_files_are_requested() {
@@ -139,8 +139,19 @@ mod tests {
 
     #[test]
     fn lists_of_other_protocols_are_none() {
-        assert!(status_of::<PalworldFiles>(2, r#"{"players":[]}"#).is_ok());
-        let other = status_of::<PalworldFiles>(2, r#"{"playercount":0,"players":[]}"#);
+        assert!(
+            status_of(
+                &HttpFiles::of::<PalworldFiles>(&super::super::INFO),
+                2,
+                r#"{"players":[]}"#
+            )
+            .is_ok()
+        );
+        let other = status_of(
+            &HttpFiles::of::<PalworldFiles>(&super::super::INFO),
+            2,
+            r#"{"playercount":0,"players":[]}"#,
+        );
         assert!(other.is_err());
     }
 }

@@ -19,10 +19,8 @@ mod client;
 
 pub use client::PalworldFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -33,7 +31,6 @@ pub struct Palworld;
 static INFO: Info = Info {
     id: "palworld",
     title: "Palworld",
-    transport: Transport::Http,
     port: 8212,
     fields: &[
         Doc::new("world-id", "Id of the world"),
@@ -44,7 +41,7 @@ static INFO: Info = Info {
         Doc::new("unanswered", "Files without a usable response, by name"),
     ],
     player_fields: &[Doc::new("level", "Level")],
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for Palworld {
@@ -52,8 +49,8 @@ impl Protocol for Palworld {
         &INFO
     }
 
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<PalworldFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<PalworldFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -62,6 +59,6 @@ impl Protocol for Palworld {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<PalworldFiles>(bytes, seen, notes)
+        HttpFiles::of::<PalworldFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

@@ -14,10 +14,8 @@ mod client;
 
 pub use client::SatisfactoryFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -28,7 +26,6 @@ pub struct SatisfactoryApi;
 static INFO: Info = Info {
     id: "satisfactory-api",
     title: "Satisfactory (API)",
-    transport: Transport::Http,
     port: 7777,
     fields: &[
         Doc::new("session", "Name of the session"),
@@ -39,7 +36,7 @@ static INFO: Info = Info {
         Doc::new("tick-rate", "Average number of ticks per second"),
         Doc::new("unanswered", "Requests without a usable response, by name"),
     ],
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for SatisfactoryApi {
@@ -47,8 +44,8 @@ impl Protocol for SatisfactoryApi {
         &INFO
     }
 
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<SatisfactoryFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<SatisfactoryFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -57,6 +54,6 @@ impl Protocol for SatisfactoryApi {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<SatisfactoryFiles>(bytes, seen, notes)
+        HttpFiles::of::<SatisfactoryFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

@@ -131,16 +131,20 @@ fn version(item: Item<'_, '_>, notes: &mut Notes) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::http::status_of;
+    use crate::protocols::http::{HttpFiles, status_of};
 
     #[test]
     fn errors_in_the_body_are_refusals() {
         for status in ["\"401\"", "\"403\"", "403"] {
             let body = alloc::format!("{{\"status\":{status},\"error\":\"Not authorized.\"}}");
-            let read = status_of::<TShockFiles>(0, &body);
+            let read = status_of(&HttpFiles::of::<TShockFiles>(&super::super::INFO), 0, &body);
             assert!(matches!(read, Err(Fault::Refused { .. })), "{status}");
         }
-        let other = status_of::<TShockFiles>(0, r#"{"status":"400"}"#);
+        let other = status_of(
+            &HttpFiles::of::<TShockFiles>(&super::super::INFO),
+            0,
+            r#"{"status":"400"}"#,
+        );
         assert!(matches!(other, Err(Fault::Misbehaved(_))));
     }
 
@@ -148,7 +152,8 @@ mod tests {
     fn missing_parts_of_a_version_are_left_out() {
         let body =
             r#"{"playercount":0,"tshockversion":{"Major":5,"Minor":2,"Build":0,"Revision":-1}}"#;
-        let (status, deviations) = status_of::<TShockFiles>(0, body).unwrap();
+        let (status, deviations) =
+            status_of(&HttpFiles::of::<TShockFiles>(&super::super::INFO), 0, body).unwrap();
         assert_eq!(status.extra("tshock-version"), Some(&"5.2.0".into()));
         assert_eq!(deviations, ["version-object"]);
     }

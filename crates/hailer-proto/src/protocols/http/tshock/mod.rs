@@ -13,10 +13,8 @@ pub mod deviation;
 
 pub use client::TShockFiles;
 
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol, Transport,
-};
-use crate::protocols::http::{self, FilesExchange};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
+use crate::protocols::http::HttpFiles;
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -27,14 +25,13 @@ pub struct TShock;
 static INFO: Info = Info {
     id: "tshock",
     title: "Terraria (TShock)",
-    transport: Transport::Http,
     port: 7878,
     fields: &[
         Doc::new("tshock-version", "Version of TShock"),
         Doc::new("uptime", "Uptime as the server writes it"),
     ],
     deviations: deviation::ALL,
-    ..Info::CONNECTED
+    ..Info::HTTP
 };
 
 impl Protocol for TShock {
@@ -42,8 +39,8 @@ impl Protocol for TShock {
         &INFO
     }
 
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(FilesExchange::<TShockFiles>::new(ask))
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        HttpFiles::of::<TShockFiles>(&INFO).exchange(ask, cookie)
     }
 
     fn explain(
@@ -52,6 +49,6 @@ impl Protocol for TShock {
         seen: DatagramContext<'_>,
         notes: &mut Notes,
     ) -> Option<Explanation> {
-        http::explain::<TShockFiles>(bytes, seen, notes)
+        HttpFiles::of::<TShockFiles>(&INFO).explain(bytes, seen, notes)
     }
 }

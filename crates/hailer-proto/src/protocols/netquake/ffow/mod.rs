@@ -20,10 +20,7 @@ pub mod message;
 
 pub use client::FfowExchange;
 
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
-    Transport,
-};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -34,13 +31,8 @@ pub struct Ffow;
 static INFO: Info = Info {
     id: "ffow",
     title: "Frontlines: Fuel of War",
-    transport: Transport::Datagram,
     port: 5478,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
+    declares_charset: false,
     fields: &[
         Doc::new("protocol-version", "Version of the protocol"),
         Doc::new("mod", "Folder of the mod"),
@@ -61,19 +53,13 @@ static INFO: Info = Info {
             "Requests without a reply: `players` and `rules`",
         ),
     ],
-    player_fields: &[],
     deviations: deviation::ALL,
-    has_responder: false,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Ffow {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

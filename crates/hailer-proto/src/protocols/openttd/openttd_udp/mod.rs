@@ -19,7 +19,7 @@ pub use server::OpenTtdUdpResponder;
 use crate::model::{Extra, Status};
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Direction, Discovery, Doc, Exchange, Explanation,
-    Info, Options, Proof, Protocol, ResponderResult, Transport,
+    Info, Options, Protocol, ResponderResult,
 };
 use crate::protocols::openttd::info;
 use crate::token::Keys;
@@ -40,13 +40,13 @@ const EMPTY_REPLY: [u8; 3] = [3, 0, REPLY_KIND];
 static INFO: Info = Info {
     id: "openttd-udp",
     title: "OpenTTD before 12.0",
-    transport: Transport::Datagram,
     port: 3979,
-    proof: Proof::Nothing,
     amplification: Amplification {
         request: REQUEST.len(),
         reply: EMPTY_REPLY.len(),
     },
+    // spec/openttd.md#1
+    discovery: &[Discovery::Broadcast { ports: &[3_979] }],
     fields: &[
         Doc::new("spectators", "Number of clients that only watch"),
         Doc::new("companies", "Number of companies"),
@@ -70,20 +70,14 @@ static INFO: Info = Info {
             "True if the reply has no details, because the server replies over TCP",
         ),
     ],
-    player_fields: &[],
     deviations: deviation::ALL,
     has_responder: true,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for OpenTtdUdp {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // spec/openttd.md#1
-        &[Discovery::Broadcast { ports: &[3_979] }]
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

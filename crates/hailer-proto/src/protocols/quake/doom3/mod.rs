@@ -21,7 +21,7 @@ pub use server::{Doom3Config, Doom3Responder};
 use crate::one_request::datagram::SingleExchange;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Transport,
+    Options, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -34,13 +34,17 @@ pub struct Doom3;
 static INFO: Info = Info {
     id: "doom3",
     title: "Doom 3",
-    transport: Transport::Datagram,
     port: 27666,
-    proof: Proof::Nothing,
+    wave: Wave::Later,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,
         reply: server::DEFAULT_REPLY,
     },
+    declares_charset: false,
+    // spec/doom3.md#1
+    discovery: &[Discovery::Broadcast {
+        ports: &[27_666, 27_667, 27_668, 27_669],
+    }],
     fields: &[
         Doc::new("protocol-version", "Version of the protocol, such as 1.41"),
         Doc::new("ranked", "Whether the server is ranked"),
@@ -61,22 +65,12 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Doom3 {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // spec/doom3.md#1
-        &[Discovery::Broadcast {
-            ports: &[27_666, 27_667, 27_668, 27_669],
-        }]
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

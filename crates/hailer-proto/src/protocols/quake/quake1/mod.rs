@@ -21,7 +21,7 @@ pub use server::{Quake1Config, Quake1Responder};
 use crate::one_request::datagram::SingleExchange;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Transport,
+    Options, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -34,13 +34,16 @@ pub struct Quake1;
 static INFO: Info = Info {
     id: "quake1",
     title: "QuakeWorld",
-    transport: Transport::Datagram,
     port: 27500,
-    proof: Proof::Nothing,
+    wave: Wave::Later,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,
         reply: server::DEFAULT_REPLY,
     },
+    // Servers of Quake 2 ignore the number in a request of QuakeWorld (spec/quake2.md#2).
+    dialect_of: Some("quake2"),
+    // spec/quake1.md#1
+    discovery: &[Discovery::Broadcast { ports: &[27_500] }],
     fields: &[Doc::new(
         "hexenworld",
         "Whether the server is one of HexenWorld",
@@ -61,21 +64,12 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Quake1 {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // spec/quake1.md#1
-        &[Discovery::Broadcast { ports: &[27_500] }]
-    }
-
-    fn dialect_of(&self) -> Option<&'static str> {
-        // Servers of Quake 2 ignore the number in a request of QuakeWorld (spec/quake2.md#2).
-        Some("quake2")
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

@@ -22,7 +22,7 @@ pub use server::{Quake2Config, Quake2Responder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Transport,
+    Options, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -35,35 +35,28 @@ pub struct Quake2;
 static INFO: Info = Info {
     id: "quake2",
     title: "Quake 2",
-    transport: Transport::Datagram,
     port: 27910,
-    proof: Proof::Nothing,
+    wave: Wave::Later,
     amplification: Amplification {
         request: message::STATUS_REQUEST,
         reply: server::DEFAULT_REPLY,
     },
+    declares_charset: false,
+    // spec/quake2.md#1
+    discovery: &[Discovery::Broadcast { ports: &[27_910] }],
     fields: &[
         Doc::new("protocol", "Number of the game's protocol"),
         Doc::new("unanswered", "Request without a reply: `info`"),
     ],
-    player_fields: &[],
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Quake2 {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // spec/quake2.md#1
-        &[Discovery::Broadcast { ports: &[27_910] }]
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

@@ -22,7 +22,7 @@ pub use server::{Quake3Config, Quake3Responder};
 
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Transport,
+    Options, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
 use crate::{Status, wire::Notes};
@@ -35,13 +35,17 @@ pub struct Quake3;
 static INFO: Info = Info {
     id: "quake3",
     title: "Quake 3",
-    transport: Transport::Datagram,
     port: 27960,
-    proof: Proof::Nothing,
+    wave: Wave::First,
     amplification: Amplification {
         request: message::STATUS_REQUEST,
         reply: server::DEFAULT_REPLY,
     },
+    declares_charset: false,
+    // spec/quake3.md#1
+    discovery: &[Discovery::Broadcast {
+        ports: &[27_960, 27_961, 27_962, 27_963],
+    }],
     fields: &[
         Doc {
             key: "protocol",
@@ -69,22 +73,12 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Quake3 {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
-    }
-
-    fn discovery(&self) -> &'static [Discovery] {
-        // spec/quake3.md#1
-        &[Discovery::Broadcast {
-            ports: &[27_960, 27_961, 27_962, 27_963],
-        }]
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

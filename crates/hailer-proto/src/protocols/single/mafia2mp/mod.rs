@@ -16,10 +16,7 @@ pub mod message;
 pub use client::Mafia2MpClient;
 
 use crate::one_request::datagram::SingleExchange;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Exchange, Explanation, Info, Proof, Protocol,
-    Transport,
-};
+use crate::protocol::{Ask, Cookie, DatagramContext, Exchange, Explanation, Info, Protocol};
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -30,27 +27,15 @@ pub struct Mafia2Mp;
 static INFO: Info = Info {
     id: "mafia2mp",
     title: "Mafia II Multiplayer",
-    transport: Transport::Datagram,
     port: 27_017,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
-    fields: &[],
-    player_fields: &[],
+    declares_charset: false,
     deviations: deviation::ALL,
-    has_responder: false,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Mafia2Mp {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

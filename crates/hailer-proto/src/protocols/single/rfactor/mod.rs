@@ -16,10 +16,7 @@ pub mod message;
 pub use client::RFactorClient;
 
 use crate::one_request::datagram::SingleExchange;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
-    Transport,
-};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -30,13 +27,8 @@ pub struct RFactor;
 static INFO: Info = Info {
     id: "rfactor",
     title: "rFactor",
-    transport: Transport::Datagram,
     port: 34_297,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
+    declares_charset: false,
     fields: &[
         Doc::new("aids", "Driving aids that are allowed"),
         Doc::new("damage", "Damage in percent"),
@@ -46,19 +38,13 @@ static INFO: Info = Info {
         Doc::new("fixed-setups", "Whether setups of vehicles are fixed"),
         Doc::new("vehicles", "Vehicles that are allowed"),
     ],
-    player_fields: &[],
     deviations: deviation::ALL,
-    has_responder: false,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for RFactor {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

@@ -20,8 +20,8 @@ pub use server::SatisfactoryResponder;
 use crate::model::{Extra, Status, Text};
 use crate::one_request::datagram::SingleExchange;
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
+    Protocol, ResponderResult,
 };
 use crate::testing::sample::Server;
 use crate::token::Keys;
@@ -35,9 +35,7 @@ pub struct Satisfactory;
 static INFO: Info = Info {
     id: "satisfactory",
     title: "Satisfactory",
-    transport: Transport::Datagram,
     port: 7777,
-    proof: Proof::Nothing,
     amplification: Amplification {
         request: message::REQUEST,
         reply: server::MAX_REPLY,
@@ -55,10 +53,9 @@ static INFO: Info = Info {
         ),
         Doc::new("beacon-port", "Port of the beacon, before 1.0"),
     ],
-    player_fields: &[],
     deviations: deviation::ALL,
     has_responder: true,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Satisfactory {

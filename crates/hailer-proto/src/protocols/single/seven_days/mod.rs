@@ -36,6 +36,7 @@ static INFO: Info = Info {
     id: "seven-days",
     title: "7 Days to Die",
     port: 26900,
+    declares_charset: false,
     fields: &[
         Doc::new("game-type", "Game, if it is not `7DTD`"),
         Doc::new("save", "Name of the saved game"),
@@ -53,10 +54,6 @@ static INFO: Info = Info {
 impl Protocol for SevenDays {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {

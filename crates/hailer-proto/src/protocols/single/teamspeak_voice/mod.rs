@@ -18,8 +18,8 @@ pub use server::VoiceResponder;
 
 use crate::model::Status;
 use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Transport,
+    Amplification, Ask, Cookie, DatagramContext, Exchange, Explanation, Info, Options, Protocol,
+    ResponderResult,
 };
 use crate::token::Keys;
 use crate::wire::Notes;
@@ -32,18 +32,14 @@ pub struct TeamSpeakVoice;
 static INFO: Info = Info {
     id: "teamspeak-voice",
     title: "TeamSpeak (up or down)",
-    transport: Transport::Datagram,
     port: 9987,
-    proof: Proof::Nothing,
     amplification: Amplification {
         request: message::REQUEST_BYTES,
         reply: message::REPLY_BYTES,
     },
-    fields: &[],
-    player_fields: &[],
     deviations: deviation::ALL,
     has_responder: true,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for TeamSpeakVoice {

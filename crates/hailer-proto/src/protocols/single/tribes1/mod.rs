@@ -18,10 +18,7 @@ pub mod message;
 pub use client::Tribes1Client;
 
 use crate::one_request::datagram::SingleExchange;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Proof, Protocol,
-    Transport,
-};
+use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
 use crate::wire::Notes;
 use alloc::boxed::Box;
 
@@ -32,13 +29,8 @@ pub struct Tribes1;
 static INFO: Info = Info {
     id: "tribes1",
     title: "Starsiege: Tribes",
-    transport: Transport::Datagram,
     port: 28_001,
-    proof: Proof::Nothing,
-    amplification: Amplification {
-        request: 1,
-        reply: 0,
-    },
+    declares_charset: false,
     fields: &[
         Doc::new("dedicated", "Whether it is a dedicated server"),
         Doc::new("cpu-mhz", "Speed of the server's processor in MHz"),
@@ -50,17 +42,12 @@ static INFO: Info = Info {
         Doc::new("columns", "Further columns of the list of players"),
     ],
     deviations: deviation::ALL,
-    has_responder: false,
-    options: &[],
+    ..Info::DATAGRAM
 };
 
 impl Protocol for Tribes1 {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {

@@ -35,6 +35,7 @@ static INFO: Info = Info {
     id: "teamspeak2",
     title: "TeamSpeak 2",
     port: 51_234,
+    declares_charset: false,
     fields: &[
         Doc::new("platform", "Operating system of the server"),
         Doc::new("channels", "Number of channels"),
@@ -57,10 +58,6 @@ static INFO: Info = Info {
 impl Protocol for TeamSpeak2 {
     fn info(&self) -> &'static Info {
         &INFO
-    }
-
-    fn declares_charset(&self) -> bool {
-        false
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
