@@ -8,7 +8,7 @@ use crate::slp;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use hailer::proto::Protocol;
-use hailer::report::{AnswerLine, json};
+use hailer::support::report::{AnswerLine, json};
 use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::fs::File;

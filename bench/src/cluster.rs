@@ -6,7 +6,7 @@ use crate::host;
 use crate::monitor::{Folder, Process};
 use crate::report::heading;
 use anyhow::{Context, ensure};
-use hailer::registry;
+use hailer::proto::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
 use hailer_monitor::history::{Batch, History, NewServer, Retention};
 use hailer_monitor::sample::unix_millis;

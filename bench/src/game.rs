@@ -3,9 +3,10 @@
 use crate::bare::{Peer, SLOT};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use hailer::Ask;
 use hailer::proto::{Cookie, Epoch, Input, Keys, Options, Protocol, Step, Verdict};
+use hailer::proto::{Depth, Player, Text, registry};
 use hailer::respond::farm;
-use hailer::{Ask, Depth, Player, Text, registry};
 use hailer_udp::Outbox;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;

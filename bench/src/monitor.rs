@@ -4,7 +4,7 @@
 use crate::host;
 use crate::report::{at_least, at_most, heading};
 use anyhow::{Context, bail, ensure};
-use hailer::registry;
+use hailer::proto::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;

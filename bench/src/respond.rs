@@ -10,8 +10,10 @@ use clap::{Args, ValueEnum};
 use hailer::proto::{
     Cookie, Extra, Input, Keys, Options, Protocol, Step, minecraft_query, registry,
 };
-use hailer::respond::{Board, Budget, ListenerConfig, PoolConfig, ResponderPool, random_secret};
-use hailer::{Ask, Depth, Player, Status, Text};
+use hailer::proto::{Depth, Player, Text};
+use hailer::respond::{Board, Budget, ListenerConfig, PoolConfig, ResponderPool};
+use hailer::support::random_secret;
+use hailer::{Ask, Status};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;

@@ -2,7 +2,7 @@
 
 use crate::report::heading;
 use anyhow::Context;
-use hailer::registry;
+use hailer::proto::registry;
 use hailer::sweep::{
     Collector, DefaultKinds, Exclusions, ListSource, Next, Order, Position, ProbeSource,
     SourceConfig, StreamSource,

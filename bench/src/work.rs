@@ -7,9 +7,9 @@ use crate::game::{Canned, Game};
 use crate::respond::{self, CASES, Case};
 use crate::slp;
 use anyhow::{Context, ensure};
+use hailer::proto::registry;
 use hailer::proto::testing::memory::{self, Server as MemoryServer};
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, Step};
-use hailer::registry;
 use hailer::respond::Service;
 use hailer::sweep::{
     ConnectionOrder, Next, Outboxes, Probe, ProbeResult, ProbeSource, Progress, Sink, SweepConfig,

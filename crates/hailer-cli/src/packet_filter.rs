@@ -1,7 +1,7 @@
 //! Selection of game packets by name or id, and by direction.
 
-use hailer::game::table::PacketInfo;
-use hailer::game::{Packet, PacketDirection, TABLE};
+use hailer::minecraft::game::table::PacketInfo;
+use hailer::minecraft::game::{Packet, PacketDirection, TABLE};
 use std::collections::HashSet;
 use std::str::FromStr;
 
@@ -143,8 +143,8 @@ fn distance(word: &str, name: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hailer::game::Build;
-    use hailer::game::sample::SampleRng;
+    use hailer::minecraft::game::Build;
+    use hailer::minecraft::game::sample::SampleRng;
 
     #[test]
     fn parses_names_and_ids() {

@@ -1,9 +1,10 @@
 //! Simulated servers with changing players. Everything is a function of seed and time, so that
 //! demos are reproducible.
 
+use hailer::Status;
 use hailer::proto::sample::uuid;
 use hailer::proto::{Cookie, Protocol};
-use hailer::{Player, Status, Text};
+use hailer::proto::{Player, Text};
 
 /// Number of players who visit a server.
 const MEMBERS: u64 = 40;
@@ -92,7 +93,7 @@ impl Population {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hailer::registry;
+    use hailer::proto::registry;
 
     #[test]
     fn status_depends_on_seed_and_time_only() {

@@ -2,8 +2,9 @@
 //!
 //! A parser returns the value, or a sentence with the expected form.
 
+use hailer::proto::registry;
 use hailer::proto::{Charset, Direction, Protocol, Tls};
-use hailer::{catalog, registry};
+use hailer::support::catalog;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -121,8 +122,8 @@ pub(crate) fn name_server(text: &str) -> Result<SocketAddr, String> {
 
 /// Parses a local address, and checks that it can be used.
 pub(crate) fn source(text: &str) -> Result<SocketAddr, String> {
-    let source = hailer::parse_source(text)?;
-    hailer::check_source(source)?;
+    let source = hailer::support::parse_source(text)?;
+    hailer::support::check_source(source)?;
     Ok(source)
 }
 

@@ -1,9 +1,9 @@
 //! HTTP client for target lists, master servers and the API of a monitor.
 
 use crate::exit::without_numbers;
-use hailer::address::AddressPolicy;
-use hailer::master::{Found, ListSummary, MasterError, MasterLimits, MasterUrl};
+use hailer::discover::master::{Found, ListSummary, MasterError, MasterLimits, MasterUrl};
 use hailer::proto::wire::counted;
+use hailer::support::address::AddressPolicy;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -29,11 +29,12 @@ use crate::server::{Origin, Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
 use crate::uptime::observed_ms;
 use compact_str::CompactString;
+use hailer::client::{Answers, Transcript};
 use hailer::proto::model::Roster;
 use hailer::proto::{Ask, Protocol, Transport};
-use hailer::report::AnswerLine;
+use hailer::support::report::AnswerLine;
 use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink, TcpClose};
-use hailer::{Answer, Answers, Client, ClientConfig, Error, Target, Transcript};
+use hailer::{Answer, Client, ClientConfig, Error, Target};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -1419,7 +1420,7 @@ mod tests {
             origin: Origin::Configuration,
         };
         let target = server.target().unwrap();
-        let protocol = hailer::catalog::protocol("ugp").unwrap();
+        let protocol = hailer::support::catalog::protocol("ugp").unwrap();
         let listed = ListedPolicies::default();
         let (health, changes) = (Health::default(), ChangeLimit::default());
         let mut polled = PolledServer::new(

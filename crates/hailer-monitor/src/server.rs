@@ -1,8 +1,8 @@
 //! Servers on the watchlist.
 
 use hailer::Target;
+use hailer::client::{Host, TargetError};
 use hailer::proto::model::is_control;
-use hailer::target::{Host, TargetError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;

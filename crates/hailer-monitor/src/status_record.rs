@@ -4,7 +4,8 @@
 
 use crate::sample::Millis;
 use crate::state::LastStatus;
-use hailer::{Text, catalog};
+use hailer::proto::Text;
+use hailer::support::catalog;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 

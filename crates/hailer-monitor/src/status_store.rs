@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::icon::tests::PNG;
     use crate::server::{Origin, Server};
-    use hailer::Text;
+    use hailer::proto::Text;
     use hailer::proto::model::Icon;
 
     fn table() -> StateTable {

@@ -2,8 +2,8 @@
 
 use hailer_testkit::fleet;
 
-use hailer::listen::ConnectionLimits;
-use hailer::listen::http::HttpLimits;
+use hailer::support::listen::ConnectionLimits;
+use hailer::support::listen::http::HttpLimits;
 use hailer_monitor::history::History;
 use hailer_monitor::web::{App, serve};
 use std::net::SocketAddr;

@@ -1,8 +1,9 @@
 //! A monitor without its pages, with real responders on loopback.
 
+use hailer::Status;
 use hailer::proto::registry;
+use hailer::proto::{Player, Text};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
-use hailer::{Player, Status, Text};
 use hailer_monitor::health::State;
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::monitor::{Monitor, MonitorConfig};

@@ -3,8 +3,10 @@
 
 use hailer::proto::model::{Extra, Roster, Rule};
 use hailer::proto::testing::memory;
-use hailer::proto::{Cookie, Direction, Epoch, Keys, Options, Player, Protocol, Step};
-use hailer::{Ask, Status, Text, registry};
+use hailer::proto::{
+    Cookie, Direction, Epoch, Keys, Options, Player, Protocol, Step, Text, registry,
+};
+use hailer::{Ask, Status};
 use hailer_monitor::health::State;
 use hailer_monitor::history::{Batch, History, PlayerSession, Retention};
 use hailer_monitor::sample::{Event, EventKind, Millis, Sample, ValueChange};

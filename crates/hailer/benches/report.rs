@@ -3,10 +3,12 @@
 //! `cargo bench -p hailer`
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use hailer::client::Transcript;
 use hailer::proto::model::{Address, Extra, Value};
 use hailer::proto::registry;
-use hailer::report::{AnswerLine, json};
-use hailer::{Answer, Player, Status, Text, Transcript};
+use hailer::proto::{Player, Text};
+use hailer::support::report::{AnswerLine, json};
+use hailer::{Answer, Status};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use std::hint::black_box;

@@ -11,14 +11,15 @@
 //! cargo run --example add_a_protocol
 //! ```
 
+use hailer::client::Host;
+use hailer::proto::Text;
 use hailer::proto::wire::{Error, Notes, Reader, by_content, cut};
 use hailer::proto::{
     Amplification, Ask, Cookie, DatagramContext, Depth, Direction, Epoch, Exchange, Explanation,
     Info, Input, Keys, Options, Protocol, Responder, ResponderResult, Step, Verdict,
 };
 use hailer::respond::{Board, Budget, Service};
-use hailer::target::Host;
-use hailer::{Client, Status, Target, Text};
+use hailer::{Client, Status, Target};
 use std::net::SocketAddr;
 use std::sync::Arc;
 

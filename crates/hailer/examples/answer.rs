@@ -4,8 +4,9 @@
 //! cargo run --example answer -- 127.0.0.1:25565
 //! ```
 
+use hailer::Status;
+use hailer::proto::{Player, Text, registry};
 use hailer::respond::{Board, Budget, Service};
-use hailer::{Player, Status, Text, registry};
 use std::net::UdpSocket;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

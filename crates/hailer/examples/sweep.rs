@@ -4,8 +4,8 @@
 //! cargo run --example sweep -- harbour-wars://192.0.2.0/24 a2s://192.0.2.7:27015
 //! ```
 
-use hailer::catalog;
 use hailer::proto::games::{Game, QueryPort};
+use hailer::support::catalog;
 use hailer::sweep::{
     self, Collector, Exclusions, ListSource, ProbeResult, Progress, Sink, SourceConfig, SweepConfig,
 };

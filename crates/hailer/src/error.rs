@@ -1,6 +1,6 @@
 //! Errors of a query: one variant for each cause that a user can act on.
 
-use crate::drive::ExchangeError;
+use crate::support::drive::ExchangeError;
 use crate::target::TargetError;
 use crate::transcript::Transcript;
 use hailer_proto::model::printable;
@@ -83,7 +83,7 @@ pub enum Error {
         /// The datagram.
         datagram: Vec<u8>,
     },
-    /// More data arrived than [`QueryLimits`](crate::QueryLimits) allows.
+    /// More data arrived than [`QueryLimits`](crate::client::QueryLimits) allows.
     Flood {
         /// The exchange.
         transcript: Box<Transcript>,

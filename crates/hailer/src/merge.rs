@@ -5,7 +5,7 @@
 //! names the protocol of each field that is not from the main one.
 
 use crate::answer::{Answer, FieldSource};
-use crate::catalog;
+use crate::support::catalog;
 use hailer_proto::games::{Game, QueryPort, Quirk};
 use hailer_proto::model::{Players, Roster};
 use hailer_proto::{Info, Player, Status};

@@ -6,7 +6,7 @@
 //!
 //! Names have at most 253 characters, zones of IPv6 addresses at most 32.
 
-use crate::catalog;
+use crate::support::catalog;
 use hailer_proto::games::QueryPort;
 use hailer_proto::{Game, Info, Protocol, Transport};
 use hickory_resolver::proto::rr::Name;

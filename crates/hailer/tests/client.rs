@@ -3,11 +3,14 @@
 
 use futures_util::future::join;
 use hailer::client::Answers;
+use hailer::client::QueryLimits;
 use hailer::proto::minecraft_status::message::Handshake;
 use hailer::proto::wire::{Notes, Reader};
 use hailer::proto::{Ask, ConnectionStep, Cookie, Direction, Fault, Input, Options, Roster};
-use hailer::respond::{Board, Budget, Service, random_secret};
-use hailer::{Client, ClientConfig, Depth, Error, QueryLimits, Status, registry};
+use hailer::proto::{Depth, registry};
+use hailer::respond::{Board, Budget, Service};
+use hailer::support::random_secret;
+use hailer::{Client, ClientConfig, Error, Status};
 use hailer_testkit::servers::dns::{Dns, Record};
 use hailer_testkit::servers::{
     ANY, Server, Stream, apart, bind, closed, ids, kick, loopback, minecraft, names, protocol,
@@ -1007,7 +1010,7 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
             .await
             .unwrap();
         assert_eq!(
-            answer.status.motd.as_ref().map(hailer::Text::raw),
+            answer.status.motd.as_ref().map(hailer::proto::Text::raw),
             Some("A \u{A7}quiet")
         );
         assert_eq!(

@@ -4,10 +4,11 @@
 
 use hailer::client::Answers;
 use hailer::proto::protocol::PAUSE_MS;
+use hailer::proto::registry;
 use hailer::proto::token::Keys;
 use hailer::proto::{ConnectionStep, Epoch, Options, Protocol, Responder, Transport};
 use hailer::respond::{Board, Budget, Service};
-use hailer::{Client, ClientConfig, Error, Status, registry};
+use hailer::{Client, ClientConfig, Error, Status};
 use hailer_testkit::golden;
 use hailer_testkit::servers::{protocol, status};
 use hailer_testkit::vector::{self, Line};
@@ -169,7 +170,7 @@ fn recorded(protocol: &'static dyn Protocol) -> Option<Vec<RecordedRequest>> {
                 Line::Timeout | Line::Bad(_) | Line::Fail(_) | Line::GiveUp
             )
         });
-        conversation.ask.depth == hailer::Depth::Full && !has_loss
+        conversation.ask.depth == hailer::proto::Depth::Full && !has_loss
     })?;
     let mut pairs: Vec<RecordedRequest> = Vec::new();
     for (_, line) in &complete.lines {

@@ -1,10 +1,11 @@
 //! The responder pool on real sockets, on loopback only.
 #![cfg(target_os = "linux")]
 
+use hailer::Status;
+use hailer::proto::Text;
 use hailer::proto::minecraft_query::MinecraftQuery;
 use hailer::proto::{Keys, Options, Protocol, registry};
 use hailer::respond::{Board, Budget, ListenerConfig, PoolConfig, ResponderPool};
-use hailer::{Status, Text};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

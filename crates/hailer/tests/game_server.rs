@@ -1,6 +1,6 @@
 //! The game server on loopback sockets.
 
-use hailer::game::server::{GameServerConfig, ServerEvent, WorldKind};
+use hailer::minecraft::game::server::{GameServerConfig, ServerEvent, WorldKind};
 use hailer::minecraft::{GameServer, GameServerError};
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,7 +1,9 @@
 //! Queries of games over real sockets on loopback: ports, protocols, and rows that programs add.
 
+use hailer::client::{FieldSource, QueryLimits};
 use hailer::proto::games::{Game, QueryPort, Quirk};
-use hailer::{Client, ClientConfig, FieldSource, QueryLimits, Target, catalog};
+use hailer::support::catalog;
+use hailer::{Client, ClientConfig, Target};
 use hailer_testkit::servers::{ANY, Server, Stream, apart, protocol, status};
 use std::net::UdpSocket;
 use std::sync::Arc;

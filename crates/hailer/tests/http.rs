@@ -1,8 +1,9 @@
 //! Queries over HTTP against servers that hang, flood, redirect and lie. Every server is on
 //! loopback and ends with its test.
 
+use hailer::client::QueryLimits;
 use hailer::proto::{Ask, Direction};
-use hailer::{Answer, Client, ClientConfig, Error, QueryLimits};
+use hailer::{Answer, Client, ClientConfig, Error};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -408,7 +409,7 @@ async fn remote_services_are_queried_in_place_of_the_target() {
         let _ = stream.write_all(&ok(body));
     });
     let mut config = ClientConfig::default();
-    config.service = Some(hailer::http::Destination {
+    config.service = Some(hailer::support::http::Destination {
         address: server.address,
         host: "localhost".into(),
         tls: hailer::proto::Tls::Off,

@@ -1,11 +1,11 @@
 //! The proxy between a client and a server on loopback, in every wire version.
 
-use hailer::game::crypto::{CipherKind, KeyPair, encrypt};
-use hailer::game::sample::SampleRng;
-use hailer::game::table::*;
-use hailer::game::types::Bytes16;
-use hailer::game::{Build, Connection, Packet, PacketDirection, Role, TABLE};
 use hailer::minecraft::Proxy;
+use hailer::minecraft::game::crypto::{CipherKind, KeyPair, encrypt};
+use hailer::minecraft::game::sample::SampleRng;
+use hailer::minecraft::game::table::*;
+use hailer::minecraft::game::types::Bytes16;
+use hailer::minecraft::game::{Build, Connection, Packet, PacketDirection, Role, TABLE};
 use hailer::minecraft::proxy::{ProxyConfig, ProxyEvent, ProxyObserver, Side};
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -290,7 +290,7 @@ async fn log_in(
         server.receive().await;
     }
     server
-        .send(hailer::game::table::Login {
+        .send(hailer::minecraft::game::table::Login {
             entity: 7,
             level_type: "flat".into(),
             ..Default::default()

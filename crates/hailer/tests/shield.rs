@@ -4,10 +4,10 @@
 //! A query of its own responder shows the members that a protocol carries. A shield must not lose more
 //! than that, whatever protocol it polls.
 
+use hailer::Status;
 use hailer::proto::model::{Icon, Roster};
 use hailer::proto::testing::memory;
-use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Step, registry};
-use hailer::{Player, Status, Text};
+use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Player, Protocol, Step, Text, registry};
 use hailer_testkit::golden;
 use std::fmt::Write;
 

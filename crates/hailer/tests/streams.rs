@@ -1,7 +1,7 @@
 //! Stream protocols of the responder pool, on loopback only.
 #![cfg(unix)]
 
-use hailer::listen::ConnectionLimits;
+use hailer::proto::Text;
 use hailer::proto::minecraft_query::MinecraftQuery;
 use hailer::proto::protocol::JoinAttempt;
 use hailer::proto::wire::{self, Notes};
@@ -10,7 +10,8 @@ use hailer::proto::{
     Keys, Options, Protocol, Received, Responder, ResponderResult, Transport, Verdict, registry,
 };
 use hailer::respond::{Board, Counts, ListenerConfig, PoolConfig, ResponderPool};
-use hailer::{Client, ClientConfig, Status, Target, Text};
+use hailer::support::listen::ConnectionLimits;
+use hailer::{Client, ClientConfig, Status, Target};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;

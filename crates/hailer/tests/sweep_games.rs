@@ -6,11 +6,12 @@ use hailer::proto::{
     Ask, Cookie, DatagramContext, Exchange, Explanation, Info, Keys, Options, Protocol,
     ResponderResult, Transport, wire,
 };
+use hailer::support::catalog;
 use hailer::sweep::{
     self, Collector, Counts, DefaultKinds, Exclusions, Item, ListSource, ProbeResult, Progress,
     Sink, SourceConfig, SweepConfig,
 };
-use hailer::{Answer, Error, Status, catalog};
+use hailer::{Answer, Error, Status};
 use hailer_testkit::servers::{Server, protocol, status};
 use std::collections::BTreeSet;
 use std::net::TcpListener;

@@ -1,13 +1,14 @@
 //! Names as targets of a sweep: they are resolved ahead of time. The name server is part of the
 //! tests.
 
-use hailer::address::AddressPolicy;
+use hailer::Error;
 use hailer::proto::Protocol;
+use hailer::proto::registry;
+use hailer::support::address::AddressPolicy;
 use hailer::sweep::{
     Collector, DefaultKinds, Exclusions, ListSource, Next, Position, ProbeSource, SourceConfig,
     StreamSource, Targets,
 };
-use hailer::{Error, registry};
 use hailer_testkit::servers::dns::{Dns, Record};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

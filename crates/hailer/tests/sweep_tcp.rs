@@ -2,13 +2,14 @@
 //! addresses plays a whole network.
 #![cfg(unix)]
 
+use hailer::Status;
+use hailer::proto::Text;
 use hailer::proto::{ConnectionStep, Epoch, Keys, Options, Protocol, Transport, registry};
 use hailer::respond::farm::{Farm, FarmConfig};
 use hailer::sweep::{
     self, Collector, Counts, Exclusions, ListSource, ProbeResult, Progress, Sink, SourceConfig,
     SweepConfig, TcpClose,
 };
-use hailer::{Status, Text};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

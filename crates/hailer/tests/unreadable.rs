@@ -6,11 +6,12 @@
 //! `same` is the whole status, `read` is a status with the broken message, whose text parses, and
 //! `nothing` an error, because the messages before were challenges, or parts without a start.
 
-use hailer::drive::{Action, ExchangeDriver, QueryLimits};
+use hailer::Status;
+use hailer::proto::Depth;
 use hailer::proto::model::Roster;
 use hailer::proto::wire::UNREADABLE_MESSAGE;
 use hailer::proto::{Fault, Transport};
-use hailer::{Depth, Status};
+use hailer::support::drive::{Action, ExchangeDriver, QueryLimits};
 use hailer_testkit::vector::{self, Conversation, Line};
 use hailer_testkit::{golden, statuses::Random};
 use std::collections::BTreeMap;
@@ -156,7 +157,9 @@ fn broken(
                 }
                 Action::Send | Action::Reconnect => break,
                 Action::End(Ok(output)) => return Ok(Some(*output.status)),
-                Action::End(Err(hailer::drive::ExchangeError::Fault { fault, .. })) => {
+                Action::End(Err(hailer::support::drive::ExchangeError::Fault {
+                    fault, ..
+                })) => {
                     return Err(fault);
                 }
                 Action::End(Err(_)) => return Ok(None),

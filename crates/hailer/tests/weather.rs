@@ -5,9 +5,9 @@
 //! change of behavior that needs a reason.
 
 use hailer::Status;
-use hailer::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use hailer::proto::testing::memory::Server;
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, registry};
+use hailer::support::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
 use hailer_testkit::statuses::Random;
 use hailer_testkit::{golden, statuses};
 use std::collections::{BTreeMap, BTreeSet};

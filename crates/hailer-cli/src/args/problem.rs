@@ -6,7 +6,7 @@
 use super::Arguments;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use clap::{Arg, Command, CommandFactory, Parser};
-use hailer::catalog;
+use hailer::support::catalog;
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseIntError};

@@ -10,10 +10,10 @@ use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hailer::check::client::{self, ClientRequirement, Judgement, Observer, SeenConnection};
 use hailer::check::{self, CheckConfig, Cost, Event, SocketWire, Suite};
-use hailer::listen::accept_failed;
+use hailer::client::Host;
 use hailer::proto::protocol::PAUSE_MS;
 use hailer::proto::{ConnectionStep, Epoch, Protocol, Transport};
-use hailer::target::Host;
+use hailer::support::listen::accept_failed;
 use hailer::{Client, Target};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
@@ -127,7 +127,7 @@ async fn test_server(
     };
     config.port = address.port();
     config.is_loopback = address.ip().is_loopback();
-    config.seed = u64::from_le_bytes(hailer::respond::random_secret()[..8].try_into()?);
+    config.seed = u64::from_le_bytes(hailer::support::random_secret()[..8].try_into()?);
     let server = CheckedServer {
         target: text,
         protocol: protocol.info(),
@@ -205,7 +205,7 @@ async fn test_client(args: &Check) -> anyhow::Result<Exit> {
     };
     suite_of(protocol)?;
     let info = protocol.info();
-    let secret = hailer::respond::random_secret();
+    let secret = hailer::support::random_secret();
     let Some(mut observer) = Observer::new(protocol, secret) else {
         usage!("{} has no requirements for clients yet", info.id);
     };

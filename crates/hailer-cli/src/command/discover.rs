@@ -6,7 +6,7 @@ use super::service::stopped;
 use crate::args::Discover;
 use crate::exit::{Exit, as_known, usage};
 use crate::print::fields::Record;
-use crate::print::{json, line, lines, stderr};
+use crate::print::{json, line, server_lines, stderr};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hailer::client::Answers;
@@ -14,7 +14,7 @@ use hailer::discover::{
     FoundServer, Interface, Search, SearchConfig, SearchError, SearchReport, interfaces,
 };
 use hailer::proto::wire::counted;
-use hailer::report::AnswerLine;
+use hailer::support::report::AnswerLine;
 use hailer::{Client, ClientConfig, Error};
 use indicatif::ProgressBar;
 use std::collections::VecDeque;
@@ -266,7 +266,7 @@ fn print(row: DiscoverRow, is_json: bool, is_first: bool) -> anyhow::Result<()> 
         writeln!(text, "{}", json_line(&row)?)?;
     } else {
         if is_first {
-            lines::header(&mut text);
+            server_lines::header(&mut text);
         }
         let (target, result) = row;
         let record = Record {
@@ -274,7 +274,7 @@ fn print(row: DiscoverRow, is_json: bool, is_first: bool) -> anyhow::Result<()> 
             at: SystemTime::now(),
             result: &result.map(Answers::into_best),
         };
-        lines::record(&mut text, &record, false);
+        server_lines::record(&mut text, &record, false);
     }
     let mut out = crate::print::stdout();
     out.write_all(&text)?;

@@ -3,9 +3,9 @@
 use crate::args::Games;
 use crate::exit::{Exit, print_error};
 use crate::print::table::{self, Fit};
-use hailer::catalog;
 use hailer::proto::games::{Game, QueryPort};
 use hailer::proto::wire::counted;
+use hailer::support::catalog;
 use serde::Serialize;
 use std::io::Write;
 

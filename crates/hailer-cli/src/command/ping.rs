@@ -3,8 +3,10 @@
 use crate::args::Ping;
 use crate::exit::{Exit, as_known};
 use crate::print::json;
-use hailer::target::Host;
-use hailer::{Answer, Client, Error, Target, Transcript, catalog};
+use hailer::client::Host;
+use hailer::client::Transcript;
+use hailer::support::catalog;
+use hailer::{Answer, Client, Error, Target};
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;

@@ -3,10 +3,10 @@
 use crate::args::Protocols;
 use crate::exit::Exit;
 use crate::print::table::{self, Fit};
-use hailer::catalog;
+use hailer::proto::registry;
 use hailer::proto::wire::counted;
 use hailer::proto::{Doc, Info, Proof};
-use hailer::registry;
+use hailer::support::catalog;
 use serde_json::{Value, json};
 use std::io::Write;
 

@@ -10,7 +10,7 @@
 //! that begin with `#` are comments.
 
 use crate::exit::usage;
-use hailer::game::Build;
+use hailer::minecraft::game::Build;
 use hailer::minecraft::proxy;
 use hailer::proto::wire::hexadecimal;
 use std::fs::{File, OpenOptions};

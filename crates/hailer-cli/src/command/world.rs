@@ -5,7 +5,7 @@ use crate::args::World;
 use crate::exit::Exit;
 use crate::log::limiter;
 use crate::print::line;
-use hailer::game::server::{GameServerConfig, ServerEvent};
+use hailer::minecraft::game::server::{GameServerConfig, ServerEvent};
 use hailer::minecraft::{GameServer, GameServerError};
 use hailer::proto::minecraft_status;
 use hailer::proto::model::Text;

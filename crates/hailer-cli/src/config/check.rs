@@ -164,7 +164,7 @@ impl RedisKeys<'_> {
     pub(crate) fn apply(
         &self,
         table: &str,
-        redis: &mut hailer::link::RedisConfig,
+        redis: &mut hailer::support::link::RedisConfig,
         checker: &mut Checker<'_>,
     ) -> Option<()> {
         match (self.user, self.password_file) {

@@ -12,8 +12,8 @@
 use super::check::{Checker, lines_of};
 use super::reader::{self, Blocks, IntegerBetween, Lines, OneOrMany, Problem, TextOrNumber};
 use crate::exit::{Usage, usage};
-use hailer::catalog;
 use hailer::proto::games::{Game, QueryPort, Quirk};
+use hailer::support::catalog;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use super::check::{Checker, RedisKeys};
 use super::reader::{FromText, IntegerBetween, Parsed, Time};
 use hailer::Status;
-pub(crate) use hailer::network::{Health, Mode, Network, NetworkConfig};
+pub(crate) use hailer::respond::network::{Health, Mode, Network, NetworkConfig};
 use serde::Deserialize;
 use std::path::PathBuf;
 use toml::Spanned;

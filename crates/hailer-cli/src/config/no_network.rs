@@ -92,7 +92,7 @@ impl Network {
         match self.0 {}
     }
 
-    pub(crate) fn set_players(&self, _: &[hailer::Player]) -> usize {
+    pub(crate) fn set_players(&self, _: &[hailer::proto::Player]) -> usize {
         match self.0 {}
     }
 

@@ -11,8 +11,8 @@
 //!
 //! Errors never contain values of the wrong type, which may be misplaced secrets.
 
-use hailer::catalog::closest;
 use hailer::proto::Charset;
+use hailer::support::catalog::closest;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de::value::MapAccessDeserializer, de::value::SeqAccessDeserializer};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,9 +4,10 @@ use super::check::Checker;
 use super::reader::{
     FromShort, FromText, IntegerBetween, Ordered, Parsed, TextOr, TextOrNumber, Time,
 };
+use hailer::Status;
 use hailer::proto::minecraft_query;
 use hailer::proto::model::{Address, Extra, Rule, colored, uuid_from_text};
-use hailer::{Player, Status, Text};
+use hailer::proto::{Player, Text};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;

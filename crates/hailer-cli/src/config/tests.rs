@@ -1,7 +1,7 @@
 use super::*;
 use crate::observe::Control;
 use hailer::respond::RelayVerification;
-use hailer::source::{Stale, Wording};
+use hailer::respond::source::{Stale, Wording};
 use serde_json::Value as Json;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -650,7 +650,7 @@ fn protocols_of_both_transports_share_an_address() {
 }
 
 fn registry_ids() -> Vec<&'static str> {
-    let all = hailer::registry::responders().into_iter();
+    let all = hailer::proto::registry::responders().into_iter();
     let ids = all.map(|protocol| protocol.info().id);
     ids.filter(|id| *id != crate::values::GAME).collect()
 }
@@ -688,7 +688,10 @@ fn protocols_are_those_that_all_listeners_name() {
     let named = r#"["a2s=127.0.0.1:1", "a2s=127.0.0.1:2", "openttd=127.0.0.1:1"]"#;
     assert_eq!(served(named), ["a2s", "openttd", "a2s"]);
     let mixed = r#"["127.0.0.1:1", "ugp=127.0.0.1:2"]"#;
-    assert_eq!(served(mixed).len(), hailer::registry::DEFAULTS.len() + 1);
+    assert_eq!(
+        served(mixed).len(),
+        hailer::proto::registry::DEFAULTS.len() + 1
+    );
     for (listen, problem) in [
         (
             r#"["127.0.0.1:1", "a2s=127.0.0.1:2"]"#,
@@ -719,7 +722,7 @@ fn a_hook_adds_the_protocols_over_tcp_to_the_default() {
             .map(|(protocol, _)| protocol.info().id)
             .collect::<Vec<_>>()
     };
-    let mut expected = hailer::registry::DEFAULTS.to_vec();
+    let mut expected = hailer::proto::registry::DEFAULTS.to_vec();
     assert_eq!(ids("[[server]]\nlisten = \"127.0.0.1:1\"\n"), expected);
     let hook = "[[server]]\nlisten = \"127.0.0.1:1\"\non-join.command = [\"a\"]\n";
     expected.push("minecraft-status");

@@ -15,8 +15,8 @@
 use super::snapshot::{SCHEMA, Snapshot};
 use super::{MAX_CLIENTS, TakeSnapshot};
 use anyhow::{Context, anyhow, bail};
-use hailer::listen::accept_failed;
-use hailer::unix::{self, SocketFile};
+use hailer::support::listen::accept_failed;
+use hailer::support::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::DirBuilderExt;

@@ -8,9 +8,9 @@
 
 use super::snapshot::{Counts, Listener, Snapshot, Source, State, reasons};
 use super::{MAX_CLIENTS, TakeSnapshot};
-use hailer::listen::ConnectionLimits;
-use hailer::listen::http::{self, HttpLimits};
-use hailer::metrics_format::MetricsFormat;
+use hailer::support::listen::ConnectionLimits;
+use hailer::support::listen::http::{self, HttpLimits};
+use hailer::support::metrics_format::MetricsFormat;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, HeaderValue};

@@ -14,7 +14,7 @@ pub(crate) mod simulated;
 pub(crate) mod snapshot;
 
 use anyhow::{Context, bail};
-use hailer::unix::SocketFile;
+use hailer::support::unix::SocketFile;
 use snapshot::Snapshot;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -42,7 +42,7 @@ impl Csv {
             Cell::Foreign(text) => foreign(cell, text),
             Cell::Plain(text) => foreign(cell, &text.plain()),
             Cell::Sentence(text) => foreign(cell, &text),
-            Cell::Address(address) => hailer::report::json::address(cell, address),
+            Cell::Address(address) => hailer::support::report::json::address(cell, address),
             Cell::Ip(ip) => cell.extend_from_slice(ip.to_string().as_bytes()),
             Cell::Time(micros) => ndjson::time(cell, micros),
             other => ndjson::cell(cell, &other),

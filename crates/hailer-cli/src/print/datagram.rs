@@ -1,10 +1,12 @@
 //! Datagrams in hexadecimal, with their fields explained.
 
+use hailer::client::{FaultPlace, Transcript};
 use hailer::proto::model::printable;
+use hailer::proto::registry;
 use hailer::proto::wire::counted;
 use hailer::proto::wire::{Error, Field, Notes};
 use hailer::proto::{DatagramContext, Direction, Explanation, Info};
-use hailer::{FaultPlace, Transcript, catalog, registry};
+use hailer::support::catalog;
 use std::io::Write;
 use std::ops::Range;
 
@@ -327,7 +329,7 @@ pub(crate) fn way_name(direction: Direction) -> &'static str {
 mod tests {
     use super::*;
     use hailer::proto::onequery::message::{Endpoint, Query, Request, Token};
-    use hailer::registry;
+    use hailer::proto::registry;
 
     const TOKEN: &str = "hush hush, not a word";
 

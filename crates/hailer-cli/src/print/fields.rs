@@ -1,9 +1,11 @@
 //! Fields of a sweep's output: columns of CSV and Parquet, and members of flat JSON.
 
+use hailer::client::Transcript;
 use hailer::proto::model::{Extra, Rule};
 use hailer::proto::wire::Deviation;
-use hailer::report::{json, milliseconds};
-use hailer::{Answer, Error, Player, Status, Text, Transcript};
+use hailer::proto::{Player, Text};
+use hailer::support::report::{json, milliseconds};
+use hailer::{Answer, Error, Status};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -3,8 +3,8 @@
 use super::table::{self, Fit};
 use super::{json, line};
 use crate::args::Join;
-use hailer::game::client::{ClientEvent, GameState, Position, TrafficCount};
-use hailer::game::{Build, PacketDirection};
+use hailer::minecraft::game::client::{ClientEvent, GameState, Position, TrafficCount};
+use hailer::minecraft::game::{Build, PacketDirection};
 use hailer::minecraft::{JoinError, JoinSession};
 use hailer::proto::model::printable;
 use hailer::proto::wire::counted;

@@ -10,12 +10,12 @@ pub(crate) mod game;
 #[cfg(feature = "top")]
 pub(crate) mod icon;
 pub(crate) mod json;
-pub(crate) mod lines;
 pub(crate) mod ndjson;
 #[cfg(feature = "game")]
 pub(crate) mod packet;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
+pub(crate) mod server_lines;
 pub(crate) mod table;
 pub(crate) mod view;
 
@@ -161,8 +161,10 @@ pub(crate) fn since(seconds: f64) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use hailer::client::Transcript;
     use hailer::proto::model::{Extra, Rule, Value};
-    use hailer::{Answer, Error, Player, Status, Text, Transcript, registry};
+    use hailer::proto::{Player, Text, registry};
+    use hailer::{Answer, Error, Status};
     use std::time::Duration;
 
     fn transcript() -> Transcript {

@@ -1,7 +1,7 @@
 //! Lines of JSON: the complete answer, or a flat object with selected fields.
 
 use super::fields::{Cell, Field, Record};
-use hailer::report::{AnswerLine, json};
+use hailer::support::report::{AnswerLine, json};
 use std::io::Write;
 
 /// Writes a line as in `schema/answer-v2.json`.

@@ -2,9 +2,9 @@
 
 use super::datagram::{self, MAX_BYTES};
 use super::json;
-use hailer::game::stream::{MAX_PACKET, read};
-use hailer::game::tap::TapPacket;
-use hailer::game::{Build, Packet, PacketDirection, PacketError};
+use hailer::minecraft::game::stream::{MAX_PACKET, read};
+use hailer::minecraft::game::tap::TapPacket;
+use hailer::minecraft::game::{Build, Packet, PacketDirection, PacketError};
 use hailer::proto::model::printable;
 use hailer::proto::wire::counted;
 use hailer::proto::wire::{Notes, hexadecimal};

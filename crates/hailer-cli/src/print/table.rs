@@ -2,7 +2,8 @@
 
 use super::{columns, line};
 use comfy_table::{Attribute, Cell, CellAlignment, ColumnConstraint, Table, Width, presets};
-use hailer::{Answer, Answers, Error};
+use hailer::client::Answers;
+use hailer::{Answer, Error};
 use std::io::Write;
 use unicode_width::UnicodeWidthStr;
 

@@ -3,11 +3,12 @@
 use super::table::{self, Fit};
 use super::{columns, line, padded, since, wrapped};
 use crate::exit::without_numbers;
+use hailer::client::Host;
 use hailer::proto::games::QueryPort;
 use hailer::proto::model::{Member, PLAYER_MEMBERS, STATUS_MEMBERS, Unit, uuid_text};
 use hailer::proto::{Extra, Info, Player, Roster, Status, Text, Value};
-use hailer::target::Host;
-use hailer::{Answer, Error, Target, catalog};
+use hailer::support::catalog;
+use hailer::{Answer, Error, Target};
 use std::io::Write;
 use std::net::SocketAddr;
 use unicode_width::UnicodeWidthStr;

@@ -3,7 +3,7 @@
 //! Control characters are removed.
 
 use crate::print::line;
-use hailer::Text;
+use hailer::proto::Text;
 use hailer::proto::model::{self, TextColor, printable};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};

@@ -2,7 +2,7 @@
 
 use crate::support::{ids, protocol};
 use crate::tool::{Serve, run};
-use hailer::registry;
+use hailer::proto::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! `hailer world`.
 
 use crate::tool::{Serve, assert_harmless, run};
-use hailer::game::table::{Chat, ClientStatus, Handshake, Kick, LoginRequest};
-use hailer::game::{Build, Connection, Packet, Role};
+use hailer::minecraft::game::table::{Chat, ClientStatus, Handshake, Kick, LoginRequest};
+use hailer::minecraft::game::{Build, Connection, Packet, Role};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

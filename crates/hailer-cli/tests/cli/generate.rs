@@ -2,7 +2,7 @@
 
 use crate::tool::{Temporary, assert_harmless, run};
 use hailer::proto::games::GAMES;
-use hailer::registry;
+use hailer::proto::registry;
 use std::path::Path;
 
 const COMMANDS: [&str; 19] = [

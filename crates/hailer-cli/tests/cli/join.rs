@@ -4,12 +4,12 @@ use crate::schema::check;
 use crate::support::dns::{Dns, Record};
 use crate::support::loopback;
 use crate::tool::{Process, Temporary, assert_harmless, command, finish, run, run_with};
-use hailer::game::chunk::{Block, Column, SectionMasks, deflate};
-use hailer::game::crypto::{CipherKind, KeyPair};
-use hailer::game::table::*;
-use hailer::game::types::*;
-use hailer::game::{Build, Connection, Packet, PacketDirection, Role};
 use hailer::minecraft::Recording;
+use hailer::minecraft::game::chunk::{Block, Column, SectionMasks, deflate};
+use hailer::minecraft::game::crypto::{CipherKind, KeyPair};
+use hailer::minecraft::game::table::*;
+use hailer::minecraft::game::types::*;
+use hailer::minecraft::game::{Build, Connection, Packet, PacketDirection, Role};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
@@ -99,7 +99,7 @@ fn serve(mut stream: TcpStream, build: Build, game: Game) -> Vec<Packet> {
             }
         }
         if last_sign.elapsed() > Duration::from_millis(200)
-            && connection.state() == hailer::game::ConnectionState::Play
+            && connection.state() == hailer::minecraft::game::ConnectionState::Play
         {
             last_sign = Instant::now();
             connection.send(&KeepAlive { token: 7 }.into()).unwrap();

@@ -2,7 +2,7 @@
 
 use crate::tool::{Process, Temporary, command, run};
 use hailer::proto::Protocol;
-use hailer::registry;
+use hailer::proto::registry;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Command;

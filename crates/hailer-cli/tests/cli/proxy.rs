@@ -1,17 +1,17 @@
 //! `hailer proxy` between a client and a server that the test controls.
 
 use crate::tool::{Finished, Process, Temporary, assert_harmless, command, run};
-use hailer::game::crypto::{KeyPair, encrypt};
-use hailer::game::table::*;
-use hailer::game::types::Bytes16;
-use hailer::game::{Build, Connection, Packet, Role};
+use hailer::minecraft::game::crypto::{KeyPair, encrypt};
+use hailer::minecraft::game::table::*;
+use hailer::minecraft::game::types::Bytes16;
+use hailer::minecraft::game::{Build, Connection, Packet, Role};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
 fn random() -> impl FnMut(&mut [u8]) {
-    let mut dice = hailer::game::sample::SampleRng::new(7);
+    let mut dice = hailer::minecraft::game::sample::SampleRng::new(7);
     move |bytes| bytes.fill_with(|| dice.bits() as u8)
 }
 

@@ -8,9 +8,11 @@ use crate::tool::{
     Finished, Process, Serve, Temporary, assert_harmless, command, finish, run, run_with,
     without_colors,
 };
+use hailer::Status;
 use hailer::proto::model::{Address, Extra, Rule, Value};
 use hailer::proto::{Info, Protocol};
-use hailer::{Player, Status, Text, catalog, registry};
+use hailer::proto::{Player, Text, registry};
+use hailer::support::catalog;
 use std::io::Read;
 use std::time::{Duration, Instant};
 use unicode_width::UnicodeWidthStr;

@@ -4,7 +4,7 @@ use crate::capture::{Capture, Link};
 use crate::support::dns::{Dns, Record};
 use crate::support::{Server, closed, ids, minecraft};
 use crate::tool::{Finished, Serve, Temporary, run, run_with};
-use hailer::registry;
+use hailer::proto::registry;
 use serde_json::Value;
 use std::collections::BTreeSet;
 

@@ -3,7 +3,7 @@
 use crate::support::{closed, ids};
 use crate::tool::{Process, Serve, Temporary, address, assert_harmless, command, run};
 use hailer::proto::Transport;
-use hailer::registry;
+use hailer::proto::registry;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 

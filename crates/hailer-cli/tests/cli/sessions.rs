@@ -4,9 +4,9 @@ use crate::schema::check;
 use crate::session::Session;
 use crate::tool::{Finished, Temporary, assert_harmless, run};
 use etherparse::PacketBuilder;
-use hailer::game::table::Chat;
-use hailer::game::{Build, Packet, PacketDirection};
 use hailer::minecraft::Recorder;
+use hailer::minecraft::game::table::Chat;
+use hailer::minecraft::game::{Build, Packet, PacketDirection};
 use std::time::Duration;
 
 fn recording(session: &Session) -> Vec<u8> {

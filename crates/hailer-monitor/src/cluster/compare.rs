@@ -5,7 +5,7 @@
 
 use super::{ClockCheck, ClockHealth, Reference, Shared};
 use crate::sample::Millis;
-use hailer::link::RedisConnection;
+use hailer::support::link::RedisConnection;
 use redis::{RedisResult, cmd};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::sample::Millis;
 use crate::server::{Server, ServerId};
 use crate::sessions::RESUME_MS;
 use crate::state::Update;
-use hailer::link::{RedisConnection, stop_requested};
+use hailer::support::link::{RedisConnection, stop_requested};
 use redis::{RedisError, RedisResult, Script, pipe};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::Ordering;

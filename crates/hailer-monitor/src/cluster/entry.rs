@@ -376,7 +376,7 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hailer::Text;
+    use hailer::proto::Text;
 
     #[test]
     fn entries_survive_encoding() {

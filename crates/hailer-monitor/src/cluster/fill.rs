@@ -12,7 +12,7 @@ use super::{Shared, scripts};
 use crate::history::HistoryError;
 use crate::sample::Millis;
 use crate::server::{Server, ServerId};
-use hailer::link::RedisConnection;
+use hailer::support::link::RedisConnection;
 use redis::{RedisError, Script, Value, cmd, pipe};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;

@@ -15,7 +15,7 @@ use crate::sample::Millis;
 use crate::server::ServerId;
 use crate::state::{LastStatus, StateTable, Update};
 use futures_util::future::join_all;
-use hailer::link::RedisConnection;
+use hailer::support::link::RedisConnection;
 use redis::{RedisResult, cmd};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -57,7 +57,7 @@ use crate::server::{Server, ServerId};
 use crate::state::{StateTable, Update};
 use crate::watchlist::{Watchlist, WatchlistError, store_all};
 use futures_util::future::BoxFuture;
-use hailer::link::{RedisConfig, RedisConnection};
+use hailer::support::link::{RedisConfig, RedisConnection};
 use keys::Keys;
 use redis::RedisResult;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

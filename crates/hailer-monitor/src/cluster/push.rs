@@ -14,7 +14,7 @@ use crate::sample::Millis;
 use crate::server::ServerId;
 use crate::sessions::{Privacy, SessionTracker};
 use crate::state::LastStatus;
-use hailer::link::RedisConnection;
+use hailer::support::link::RedisConnection;
 use redis::{Pipeline, RedisResult, Value, pipe};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;

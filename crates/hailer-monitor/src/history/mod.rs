@@ -16,11 +16,11 @@ mod connection;
 mod export;
 mod gaps;
 mod insert;
-mod lines;
 mod open;
 mod queue;
 mod read;
 mod record;
+mod record_lines;
 mod servers;
 mod status;
 mod tidy;
@@ -30,7 +30,6 @@ pub use export::{ExportSelection, ImportCounts};
 pub use gaps::Gap;
 pub(crate) use gaps::page_start;
 pub(crate) use insert::player_key;
-pub use lines::{Format, RecordWriter, Records, read};
 #[cfg(feature = "cluster")]
 pub(crate) use queue::is_of_data;
 pub use queue::{HistoryWriter, WriterHealth, WriterLimits};
@@ -38,6 +37,7 @@ pub use record::{
     Column, ExportedEvent, ExportedRollup, ExportedSample, ExportedServer, ExportedSession, Kind,
     Record, Table,
 };
+pub use record_lines::{Format, RecordWriter, Records, read};
 
 use crate::poll::PollResult;
 use crate::sample::{Event, Millis, Sample};

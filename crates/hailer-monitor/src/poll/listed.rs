@@ -4,7 +4,7 @@
 //! later.
 
 use crate::server::{Origin, Server};
-use hailer::address::AddressPolicy;
+use hailer::support::address::AddressPolicy;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;

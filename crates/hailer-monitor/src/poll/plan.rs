@@ -12,7 +12,8 @@
 
 use hailer::proto::Protocol;
 use hailer::proto::games::{Game, Quirk};
-use hailer::{Answer, Error, Target, catalog};
+use hailer::support::catalog;
+use hailer::{Answer, Error, Target};
 
 /// Polls without an answer in a complementary protocol after which it is rarely queried.
 const MAX_SILENT_POLLS: u32 = 3;
@@ -128,7 +129,7 @@ impl GamePart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hailer::Transcript;
+    use hailer::client::Transcript;
     use hailer::proto::registry;
     use std::time::Duration;
 

@@ -6,7 +6,7 @@ use crate::health::State;
 use crate::sample::Millis;
 use crate::server::Server;
 use crate::state::row::ServerRow;
-use hailer::catalog;
+use hailer::support::catalog;
 use std::cmp::Ordering;
 
 /// Maximum length of a search, in characters, and maximum number of its words.

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::server::Origin;
     use crate::state::Update;
-    use hailer::Text;
+    use hailer::proto::Text;
 
     #[test]
     fn search_finds_current_servers_only() {

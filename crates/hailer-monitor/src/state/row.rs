@@ -6,7 +6,8 @@ use crate::sample::{Millis, Sample};
 use crate::server::{Server, ServerId};
 use crate::uptime::{Uptime, sample_length_ms};
 use compact_str::CompactString;
-use hailer::{Status, Text};
+use hailer::Status;
+use hailer::proto::Text;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -135,7 +136,7 @@ impl LastStatus {
     /// Decodes the whole status. `None` if the answer was too long to be kept, or if a node of
     /// another version wrote it in a way that this version cannot read.
     pub fn status(&self) -> Option<Status> {
-        hailer::source::json::status(&self.answer).ok()
+        hailer::respond::source::json::status(&self.answer).ok()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::web::api::limit::{client_ip, network};
 use crate::web::listeners::ListenerPermit;
 use crate::web::page::filter::PAGE;
 use crate::web::page::row::RowView;
-use crate::web::page::{self, totals::TotalsView};
+use crate::web::page::{self, total_tiles::TotalsView};
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::http::request::Parts;

@@ -1,6 +1,6 @@
 //! Formatted texts of servers as HTML pieces: styles become classes of our own style sheet.
 
-use hailer::Text;
+use hailer::proto::Text;
 use hailer::proto::model::{Style, TextColor, is_control};
 
 /// Maximum number of pieces per text: a rainbow has one per character.

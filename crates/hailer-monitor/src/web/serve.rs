@@ -9,8 +9,8 @@
 
 use crate::web::{App, router};
 use axum::extract::ConnectInfo;
-use hailer::listen::ConnectionLimits;
-use hailer::listen::http::{self, HttpLimits};
+use hailer::support::listen::ConnectionLimits;
+use hailer::support::listen::http::{self, HttpLimits};
 use hyper::Request;
 use hyper::body::Incoming;
 use std::net::SocketAddr;

@@ -8,7 +8,7 @@ mod clock;
 mod frozen;
 mod monitor;
 
-use hailer::registry;
+use hailer::proto::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::sample::Millis;

@@ -138,7 +138,7 @@ fn process() {
         if let Ok(offset) = std::env::var("HAILER_TEST_CLOCK") {
             clock.set_offset(offset.parse().unwrap());
         }
-        let redis = hailer::link::RedisConfig::new(&redis).unwrap();
+        let redis = hailer::support::link::RedisConfig::new(&redis).unwrap();
         let mut cluster = cluster::ClusterConfig::new(redis, INTERVAL);
         cluster.name = "test".into();
         config.cluster = Some(cluster);

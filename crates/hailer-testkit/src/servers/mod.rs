@@ -3,9 +3,10 @@
 
 pub mod dns;
 
+use hailer::Status;
 use hailer::proto::Protocol;
+use hailer::proto::{Player, Text, registry};
 use hailer::respond::{Board, Budget, Service};
-use hailer::{Player, Status, Text, registry};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;

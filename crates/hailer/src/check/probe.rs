@@ -4,7 +4,7 @@ use super::{
     CheckConfig, Event, Measurement, Origin, Outcome, Received, Requirement, SocketId, Suite,
     Transfer, Verdict, Wire, counted, fail, not_applicable, pass,
 };
-use crate::drive::{Action, ExchangeDriver, ExchangeError, QueryLimits};
+use crate::support::drive::{Action, ExchangeDriver, ExchangeError, QueryLimits};
 use hailer_proto::wire::Notes;
 use hailer_proto::{Ask, Cookie, DatagramContext, Depth, Deviation, Protocol, Status, Transport};
 use std::time::Duration;

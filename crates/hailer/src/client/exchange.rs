@@ -2,11 +2,11 @@
 //! passes on what arrives.
 
 use super::Client;
+use super::detection::{self, Detection, Window};
 use super::socket::{self, DetectionWindow, Socket};
-use crate::detection::{self, Detection, Window};
-use crate::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
-use crate::http::{self, Destination};
-use crate::local;
+use crate::support::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
+use crate::support::http::{self, Destination};
+use crate::support::local;
 use crate::transcript::{Datagram, Transcript};
 use futures_util::FutureExt;
 use hailer_proto::{Ask, Cookie, Direction, Protocol, Tls, Transport};

@@ -1,7 +1,7 @@
 //! The connection of one exchange: a datagram socket, a stream, or requests over HTTP.
 
+use super::detection::Window;
 use super::shared::SharedSocket;
-use crate::detection::Window;
 use futures_util::future::BoxFuture;
 use hailer_proto::Info;
 use std::future::pending;

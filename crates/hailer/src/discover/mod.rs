@@ -1,4 +1,5 @@
 //! Search for servers on the local network, by the broadcasts and announcements of each protocol.
+//! [`master`] reads lists of public servers.
 //!
 //! ```text
 //!   Interface × Info::discovery ─► Search ─► FoundServer ─► Client::query_found
@@ -13,10 +14,11 @@
 //! and 16 ports of one address.
 
 mod interface;
+pub mod master;
 
 pub use interface::{Interface, interfaces};
 
-use crate::catalog;
+use crate::support::catalog;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use hailer_proto::minecraft_status::lan;

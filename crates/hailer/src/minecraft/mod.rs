@@ -8,6 +8,7 @@ mod recording;
 mod serve;
 
 pub use bridge::Bridge;
+pub use hailer_minecraft as game;
 pub use join::{Join, JoinError, JoinSession, join};
 pub use proxy::Proxy;
 pub use recording::{RecordedPacket, Recorder, Recording, RecordingError};

@@ -6,7 +6,7 @@
 
 use super::bridge::{Bridge, BridgeError, ForwardedPacket};
 use super::unreachable;
-use crate::listen::accept_failed;
+use crate::support::listen::accept_failed;
 use hailer_minecraft::crypto::KeyPair;
 use hailer_minecraft::table::Kick;
 use hailer_minecraft::{Build, Connection, ConnectionState, PacketDirection, Role};

@@ -5,7 +5,7 @@
 //! behind a lock that is never held while waiting, so a slow socket delays only itself. Unsent
 //! bytes stay in the server, which drops clients above its limit.
 
-use crate::listen::accept_failed;
+use crate::support::listen::accept_failed;
 use hailer_minecraft::crypto::KeyError;
 use hailer_minecraft::server::{ClientId, GameServerConfig, Server, ServerEvent, TICK};
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ pub enum GameServerError {
 /// Game server that listens on sockets.
 ///
 /// ```no_run
-/// use hailer::game::server::GameServerConfig;
+/// use hailer::minecraft::game::server::GameServerConfig;
 /// use hailer::minecraft::GameServer;
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,7 +1,8 @@
 //! Reply limits and challenge tokens through a simulated week.
 
-use super::budget::Budget;
-use super::{EpochClock, RateLimiter, is_free};
+use super::engine::budget::Budget;
+use super::io::service::EpochClock;
+use super::{RateLimiter, is_free};
 use hailer_proto::protocol::Direction;
 use hailer_proto::testing::memory;
 use hailer_proto::{Ask, Cookie, Keys, Options, Transport, Verdict, registry};

@@ -23,42 +23,24 @@
 //! port that players connect to.
 
 mod engine;
-mod exclude;
-mod flight;
-mod lines;
-mod list;
-mod lookups;
-mod order;
-mod pace;
-mod services;
-mod span;
-mod stream;
+mod error;
+mod io;
 mod targets;
-#[cfg(unix)]
-mod tcp;
-mod threads;
-mod window;
-mod worker;
 
-pub use engine::{ConnectionOrder, Outboxes, SweepEngine};
-pub use exclude::Exclusions;
-pub use lines::ListError;
-pub use list::{ListSource, SourceConfig};
-pub use order::{Order, Shard, ShardError};
-pub use pace::{PrefixLimiter, Throttle};
-pub use services::{DefaultKinds, TargetKind};
-pub use stream::StreamSource;
-pub use targets::{Collector, Item, Name, Skipped, Targets};
-#[cfg(unix)]
-pub use tcp::max_connections;
-pub use threads::run_threads;
-#[cfg(not(unix))]
-pub use worker::max_connections;
-pub use worker::run;
+pub use engine::{
+    ConnectionOrder, DefaultKinds, Outboxes, PrefixLimiter, SweepEngine, TargetKind, Throttle,
+};
+pub use error::ListError;
+pub(crate) use error::{MAX_KINDS, MAX_PROBES};
+pub use io::{max_connections, run, run_threads};
+pub use targets::{
+    Collector, Exclusions, Item, ListSource, Name, Order, Shard, ShardError, Skipped, SourceConfig,
+    StreamSource, Targets,
+};
 
 use crate::answer::Answer;
-use crate::drive::QueryLimits;
 use crate::error::Error;
+use crate::support::drive::QueryLimits;
 use hailer_proto::{Ask, Game, Protocol};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -306,7 +288,7 @@ pub struct SweepConfig {
     /// Whether to refuse answers that deviate from the protocol.
     pub is_strict: bool,
     /// Whether to keep the received datagrams for
-    /// [`Transcript::datagrams`](crate::Transcript::datagrams).
+    /// [`Transcript::datagrams`](crate::client::Transcript::datagrams).
     pub has_replies: bool,
     /// Rate limits. Opening a connection counts as one datagram.
     pub rate_limits: RateLimits,

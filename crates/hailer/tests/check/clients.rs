@@ -1,8 +1,8 @@
 //! Clients under test: our own, which pass, and the same with one mistake each.
 
 use hailer::check::client::{Observer, SeenConnection};
-use hailer::drive::{Action, ExchangeDriver, QueryLimits};
 use hailer::proto::{Ask, Cookie, Epoch, Input, Protocol, Transport, registry};
+use hailer::support::drive::{Action, ExchangeDriver, QueryLimits};
 use std::net::SocketAddr;
 use std::time::Duration;
 

@@ -4,9 +4,10 @@
 
 mod partition;
 
-use hailer::network::{Mode, Network, NetworkConfig};
+use hailer::Status;
 use hailer::proto::Value as Field;
-use hailer::{Player, Status, Text};
+use hailer::proto::{Player, Text};
+use hailer::respond::network::{Mode, Network, NetworkConfig};
 use hailer_testkit::redis::{PREFIX, Raw, Server, free_port, is_installed, now};
 use redis::Value;
 use serde_json::json;

@@ -3,9 +3,9 @@
 #![cfg(target_os = "linux")]
 
 use crate::{ALICE, BOB, is_network, until};
-use hailer::network::{Mode, Network, NetworkConfig};
 use hailer::proto::minecraft_query::MinecraftQuery;
 use hailer::proto::{Keys, Options, Protocol};
+use hailer::respond::network::{Mode, Network, NetworkConfig};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::{Client, Status};
 use hailer_testkit::namespace;

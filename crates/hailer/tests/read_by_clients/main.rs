@@ -2,9 +2,10 @@
 //! configured value, or the difference is in a table with its reason. On loopback only.
 #![cfg(unix)]
 
+use hailer::proto::{Player, Text};
 use hailer::proto::{Roster, Rule, registry};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
-use hailer::{Client, Player, Status, Text};
+use hailer::{Client, Status};
 use hailer_testkit::{npm, pypi};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;

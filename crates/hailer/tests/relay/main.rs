@@ -5,9 +5,10 @@ mod handshakes;
 mod quic;
 mod raknet;
 
+use hailer::Status;
+use hailer::proto::Text;
 use hailer::proto::{Keys, Options, registry};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, RelayVerification, ResponderPool};
-use hailer::{Status, Text};
 use std::net::SocketAddr;
 
 /// Starts a relay to a game server, with the limits that apply to sources beyond loopback.

@@ -2,7 +2,7 @@
 
 use crate::config::check::{Checker, RedisKeys};
 use crate::config::reader::{IntegerBetween, Parsed, Time};
-use hailer::link::RedisConfig;
+use hailer::support::link::RedisConfig;
 use hailer_monitor::cluster::{self, Roles};
 use hailer_monitor::monitor::MonitorConfig;
 use serde::Deserialize;

@@ -17,10 +17,10 @@
 use super::config::{MasterConfig, name_of};
 use crate::web;
 use futures_util::stream::{self, StreamExt};
-use hailer::address::AddressPolicy;
 use hailer::client::ClientConfig;
-use hailer::master::{ListSummary, MasterError, MasterLimits};
-use hailer::target::Host;
+use hailer::client::Host;
+use hailer::discover::master::{ListSummary, MasterError, MasterLimits};
+use hailer::support::address::AddressPolicy;
 use hailer::{Client, Target};
 use hailer_monitor::history::NewServer;
 use hailer_monitor::poll::listed::ListedPolicies;

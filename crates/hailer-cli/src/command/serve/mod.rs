@@ -28,8 +28,8 @@ use hailer::proto::wire::counted;
 use hailer::proto::{Keys, Transport};
 use hailer::respond::{
     Board, Counts, ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool,
-    random_secret,
 };
+use hailer::support::random_secret;
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
 use std::pin::pin;

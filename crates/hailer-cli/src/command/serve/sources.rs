@@ -20,9 +20,9 @@ use governor::DefaultDirectRateLimiter;
 use hailer::Status;
 use hailer::proto::wire::counted;
 use hailer::respond::Board;
-use hailer::source::file::File;
-use hailer::source::push::{Place, Push, PushTarget};
-use hailer::source::{
+use hailer::respond::source::file::File;
+use hailer::respond::source::push::{Place, Push, PushTarget};
+use hailer::respond::source::{
     Policy, ProblemLog, Published, SourceEvent, Stale, TimedStatus, keep, statuses,
 };
 use std::collections::BTreeMap;

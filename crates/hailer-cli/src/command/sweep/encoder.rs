@@ -4,7 +4,7 @@ use crate::print::csv::Csv;
 use crate::print::fields::{Field, Record};
 #[cfg(feature = "parquet")]
 use crate::print::parquet::journal;
-use crate::print::{lines, ndjson};
+use crate::print::{ndjson, server_lines};
 use hailer::sweep::ProbeResult;
 use std::time::SystemTime;
 
@@ -27,7 +27,7 @@ impl Encoder {
     pub(super) fn header(&mut self, out: &mut Vec<u8>) {
         match self {
             Self::Csv(csv) => csv.header(out),
-            Self::Lines(_) => lines::header(out),
+            Self::Lines(_) => server_lines::header(out),
             _ => {}
         }
     }
@@ -49,7 +49,7 @@ impl Encoder {
             #[cfg(feature = "parquet")]
             Self::Journal(fields) => journal::row(out, fields, &record),
             Self::Csv(csv) => csv.record(out, &record),
-            Self::Lines(listed) => lines::record(out, &record, *listed),
+            Self::Lines(listed) => server_lines::record(out, &record, *listed),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
 #[cfg(feature = "parquet")]
 use crate::print::parquet::journal;
-use hailer::Depth;
+use hailer::proto::Depth;
 use hailer::sweep::{SweepConfig, TcpClose};
 use std::fs;
 use std::path::{Path, PathBuf};

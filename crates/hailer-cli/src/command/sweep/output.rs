@@ -15,7 +15,7 @@ use super::checkpoint::{Checkpoint, Sweep};
 use super::encoder::Encoder;
 use super::progress::ProgressView;
 use super::tally;
-use hailer::Transcript;
+use hailer::client::Transcript;
 use hailer::sweep::{Counts, Position, ProbeResult, Progress, Sink};
 use std::fmt::Write as _;
 use std::io::{self, Write};

@@ -10,9 +10,9 @@ use crate::exit::{Usage, print_error, usage};
 use crate::print::stderr;
 use crate::web;
 use hailer::Target;
-use hailer::address::AddressPolicy;
-use hailer::master::{MasterLimits, MasterUrl};
+use hailer::discover::master::{MasterLimits, MasterUrl};
 use hailer::proto::wire::counted;
+use hailer::support::address::AddressPolicy;
 use hailer::sweep::{
     Collector, DefaultKinds, Exclusions, ListSource, Position, ProbeSource, Skipped, SourceConfig,
     StreamSource,

@@ -6,7 +6,7 @@
 //! 1,000,000 in total but at least 10 of each server, and 2,000 events.
 
 use super::filter::Filter;
-use hailer::Text;
+use hailer::proto::Text;
 use hailer::proto::model::printable;
 use hailer_monitor::health::State;
 use hailer_monitor::sample::{Event, Millis, Sample};

@@ -7,7 +7,7 @@ use crate::print::{line, padded, since};
 use crate::terminal::text::colored_lines;
 use crate::terminal::widgets::{self, both_ends, dim, fitting, halves, heading, in_color};
 use crate::terminal::widgets::{bold, lines};
-use hailer::Text;
+use hailer::proto::Text;
 use hailer::proto::wire::counted;
 use hailer_monitor::health::State;
 use hailer_monitor::sample::{Event, EventKind, Millis, ValueChange};

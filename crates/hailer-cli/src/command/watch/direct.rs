@@ -305,8 +305,9 @@ async fn find(client: Client, mut servers: Vec<Server>, to: mpsc::Sender<Detecte
                 continue;
             };
             let end = end.and_then(|answers| {
-                let protocol = best(&answers)
-                    .and_then(|answer| hailer::catalog::protocol(answer.transcript.protocol.id));
+                let protocol = best(&answers).and_then(|answer| {
+                    hailer::support::catalog::protocol(answer.transcript.protocol.id)
+                });
                 Ok((protocol, target.parse::<Target>()?))
             });
             let end = match end {
@@ -349,7 +350,8 @@ mod tests {
     use super::*;
     use crate::args::{Arguments, Command};
     use clap::Parser;
-    use hailer::{Transcript, registry};
+    use hailer::client::Transcript;
+    use hailer::proto::registry;
 
     fn read(flags: &[&str]) -> anyhow::Result<Vec<Server>> {
         let Command::Watch(args) =

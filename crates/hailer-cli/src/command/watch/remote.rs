@@ -8,7 +8,7 @@ use super::{FeedResult, FeedUpdate, ShownServers};
 use crate::exit::usage;
 use crate::web;
 use anyhow::{Context, anyhow, bail};
-use hailer::Text;
+use hailer::proto::Text;
 use hailer_monitor::sample::unix_millis;
 use hailer_monitor::sample::{Event, EventKind, Millis, Sample, ValueChange};
 use hailer_monitor::server::{Server, ServerId};

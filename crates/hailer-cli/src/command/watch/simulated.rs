@@ -4,7 +4,7 @@ use super::FeedUpdate;
 use super::board::{Board, ServerView};
 use super::screen::WatchScreen;
 use crate::terminal::Screen;
-use hailer::Text;
+use hailer::proto::Text;
 use hailer_monitor::health::State;
 use hailer_monitor::sample::{Event, EventKind, Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};

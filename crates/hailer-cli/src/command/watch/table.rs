@@ -183,7 +183,7 @@ mod tests {
     use crate::command::watch::filter::Filter;
     use crate::command::watch::simulated::{self, board, screen, seen};
     use crate::terminal::tests::{assert_shows, drawn, shown};
-    use hailer::Text;
+    use hailer::proto::Text;
     use hailer_monitor::server::ServerId;
     use hailer_monitor::state::LastStatus;
     use ratatui::style::Modifier;

@@ -6,7 +6,7 @@
 //! 1970, flags one byte. An element of a list is one text cell for each of its members.
 
 use crate::print::fields::{Cell, Field, Record};
-use hailer::report::json;
+use hailer::support::report::json;
 use std::io::{self, Read, Write};
 
 /// Format of the journal. Only a sweep with the same format can be resumed.

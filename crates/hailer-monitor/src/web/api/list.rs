@@ -71,7 +71,7 @@ impl ListQuery {
             .iter()
             .map(|(sort, word, _)| (*word, *sort))
             .collect();
-        let protocols: Vec<_> = hailer::registry::PROTOCOLS
+        let protocols: Vec<_> = hailer::proto::registry::PROTOCOLS
             .iter()
             .map(|protocol| protocol.info().id)
             .collect();

@@ -16,7 +16,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use hailer::metrics_format::MetricsFormat;
+use hailer::support::metrics_format::MetricsFormat;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};

@@ -29,7 +29,7 @@ mod problem;
 mod servers;
 #[cfg(test)]
 mod tests;
-mod totals;
+mod totals_api;
 pub mod types;
 mod watchlist;
 mod widget;
@@ -244,7 +244,7 @@ pub(super) fn router<S: Clone + Send + Sync + 'static>(
         .route("/servers/{name}/events", get(past::events_of))
         .route("/servers/{name}/sessions", get(past::sessions))
         .route("/events", get(past::events))
-        .route("/totals", get(totals::now))
+        .route("/totals", get(totals_api::now))
         .route("/totals/series", get(past::totals))
         .route("/health", get(health::show))
         .route("/alerts/test", post(watchlist::test_alert))

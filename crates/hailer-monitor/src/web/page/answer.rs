@@ -9,9 +9,9 @@ use crate::web::show::{self, ShortText};
 use hailer::proto::model::{
     Extra, Member, PLAYER_MEMBERS, Player, Roster, STATUS_MEMBERS, Status, Unit, Value,
 };
+use hailer::proto::registry;
 use hailer::proto::wire::{Deviation, Field, Notes};
 use hailer::proto::{DatagramContext, Protocol};
-use hailer::registry;
 use std::cmp::Ordering;
 use std::fmt::Write;
 

@@ -9,7 +9,7 @@ pub(crate) mod overview;
 mod past;
 pub(crate) mod row;
 pub(crate) mod server;
-pub(crate) mod totals;
+pub(crate) mod total_tiles;
 
 use crate::web::App;
 use crate::web::api::Problem;

@@ -5,14 +5,14 @@ use crate::state::totals::{Counts, Totals};
 use crate::web::App;
 use crate::web::page::filter::{Filter, PAGE, Sort, StateFilter};
 use crate::web::page::row::RowView;
-use crate::web::page::totals::TotalsView;
+use crate::web::page::total_tiles::TotalsView;
 use crate::web::page::{Frame, html};
 use crate::web::show;
 use askama::Template;
 use axum::extract::{RawQuery, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use hailer::catalog;
+use hailer::support::catalog;
 use std::collections::BTreeMap;
 
 /// Maximum number of groups in the filter.

@@ -17,9 +17,9 @@ use askama::Template;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use hailer::catalog;
 use hailer::proto::Protocol;
 use hailer::proto::wire::counted;
+use hailer::support::catalog;
 
 /// Maximum length of a MOTD, in characters.
 const MAX_MOTD_CHARS: usize = 1_000;

@@ -32,7 +32,7 @@
 //! | unsent replies of a connection | 256 KiB |
 //!
 //! ```no_run
-//! use hailer::registry;
+//! use hailer::proto::registry;
 //! use hailer::respond::farm::{Farm, FarmConfig};
 //! use std::sync::atomic::AtomicBool;
 //!
@@ -47,8 +47,8 @@
 //! ```
 
 mod conditions;
+mod connections;
 mod run;
-mod stream;
 
 pub use run::{BoundPort, FarmBindError};
 

@@ -1,6 +1,6 @@
 //! Runs a farm on sockets.
 
-use super::{Clock, Farm, FarmCounts, FarmPort, PortServices, STOP_CHECK_INTERVAL, stream};
+use super::{Clock, Farm, FarmCounts, FarmPort, PortServices, STOP_CHECK_INTERVAL, connections};
 use hailer_proto::Transport;
 use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig, wait};
 use std::io;
@@ -106,7 +106,7 @@ impl Farm {
             } = self.ports[index];
             if is_connected {
                 let listener =
-                    stream::bind(port).map_err(|cause| FarmBindError::Bind { port, cause })?;
+                    connections::bind(port).map_err(|cause| FarmBindError::Bind { port, cause })?;
                 return Ok(BoundPort {
                     index,
                     port: listener
@@ -147,10 +147,10 @@ impl Farm {
             return self.run_datagrams(&datagrams, stop);
         }
         if datagrams.is_empty() {
-            return stream::run(self, &listeners, stop);
+            return connections::run(self, &listeners, stop);
         }
         std::thread::scope(|scope| {
-            let streams = scope.spawn(|| stream::run(self, &listeners, stop));
+            let streams = scope.spawn(|| connections::run(self, &listeners, stop));
             let mut total = self.run_datagrams(&datagrams, stop);
             match streams.join() {
                 Ok(counts) => total.add(&counts),

@@ -4,10 +4,10 @@
 //! happened on the connection of a probe. A probe takes a connection from its start to its end, so
 //! that the caller's limit of open files also limits the probes in flight.
 
+use super::flight::Id;
 use super::{MEMORY_PER_BYTE, SweepEngine, copy};
-use crate::drive::{Action, ExchangeDriver, ExchangeError};
 use crate::error::Error;
-use crate::sweep::flight::Id;
+use crate::support::drive::{Action, ExchangeDriver, ExchangeError};
 use crate::sweep::{Probe, Sink};
 use crate::target::Target;
 use crate::transcript::Datagram;
@@ -22,7 +22,7 @@ const CONNECT_BYTES: usize = 0;
 /// Largest batch of probes that start together while connections are open. The system's state of a
 /// connection takes kilobytes, and larger batches evict it from the CPU caches before the reply:
 /// batches of 256 instead of 32 slow down a sweep of status pings by a tenth.
-pub(in crate::sweep) const STREAM_BATCH: usize = 32;
+pub(crate) const STREAM_BATCH: usize = 32;
 /// Room for a request. Most are shorter.
 const REQUEST_BYTES: usize = 64;
 /// Largest number of tries to open a connection while the system lacks resources.
@@ -64,8 +64,8 @@ pub enum ConnectionOrder {
 }
 
 /// State of the engine for stream protocols.
-pub(super) struct Connections {
-    pub(super) orders: Vec<ConnectionOrder>,
+pub(crate) struct Connections {
+    pub(crate) orders: Vec<ConnectionOrder>,
     /// Probes that have a connection.
     count: usize,
     max: usize,
@@ -82,7 +82,7 @@ impl Default for Connections {
 }
 
 impl Connections {
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.count >= self.max
     }
 }
@@ -103,17 +103,17 @@ impl SweepEngine {
         orders.append(&mut self.connections.orders);
     }
 
-    pub(super) fn is_stream(&self, id: Id) -> bool {
+    pub(crate) fn is_stream(&self, id: Id) -> bool {
         self.flight.slot(id).is_stream()
     }
 
     /// Returns whether a probe must wait for a connection.
-    pub(super) fn lacks_connection(&self, probe: &Probe) -> bool {
+    pub(crate) fn lacks_connection(&self, probe: &Probe) -> bool {
         self.connections.is_full() && probe.protocol.info().transport == Transport::Stream
     }
 
     /// Requests a connection for a probe, or wakes the probe later if there is none.
-    pub(super) fn connect(&mut self, now: Duration, id: Id) {
+    pub(crate) fn connect(&mut self, now: Duration, id: Id) {
         self.connections.count += 1;
         let address = self.flight.address(id);
         self.rate_limits.spend(address.ip(), CONNECT_BYTES);
@@ -126,7 +126,7 @@ impl SweepEngine {
 
     /// Postpones the first datagram of a probe if it must wait for a connection. Returns whether it
     /// must.
-    pub(super) fn postpone(&mut self, now: Duration, id: Id) -> bool {
+    pub(crate) fn postpone(&mut self, now: Duration, id: Id) -> bool {
         let must_wait = self.connections.is_full() && self.is_stream(id);
         if must_wait {
             self.flight.wake_at(id, now + CONNECTION_RETRY);
@@ -147,7 +147,7 @@ impl SweepEngine {
 
     /// Handles a timeout of a probe that is not connected. Nearly all of these servers are down, and
     /// those that keep the window busy would slow down the others.
-    pub(super) fn connect_timed_out(&mut self, now: Duration, id: Id, sink: &mut dyn Sink) {
+    pub(crate) fn connect_timed_out(&mut self, now: Duration, id: Id, sink: &mut dyn Sink) {
         let took = self.took(now, id);
         let left = self.connect_timeout().saturating_sub(took);
         if left.is_zero() {
@@ -292,7 +292,7 @@ impl SweepEngine {
     }
 
     /// Handles a timeout of a probe that is connected.
-    pub(super) fn remind_stream(&mut self, now: Duration, id: Id, sink: &mut dyn Sink) {
+    pub(crate) fn remind_stream(&mut self, now: Duration, id: Id, sink: &mut dyn Sink) {
         let place = self.flight.slot(id).sent_or_driver as usize;
         let Some(driver) = &mut self.drivers[place] else {
             return;
@@ -355,7 +355,7 @@ impl SweepEngine {
     }
 
     /// Queues the end of a probe's connection.
-    pub(super) fn close_connection(&mut self, id: Id) {
+    pub(crate) fn close_connection(&mut self, id: Id) {
         self.connections.count = self.connections.count.saturating_sub(1);
         self.connections.orders.push(ConnectionOrder::Close { id });
     }

@@ -2,9 +2,10 @@
 //! that the stored past and the live replies match.
 
 use crate::population::Population;
+use hailer::Status;
 use hailer::proto::Protocol;
 use hailer::proto::model::{Player, Roster};
-use hailer::{Status, Text, registry};
+use hailer::proto::{Text, registry};
 use hailer_monitor::history::NewServer;
 use hailer_monitor::sample::Millis;
 use hailer_monitor::server::Origin;

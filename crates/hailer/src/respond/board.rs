@@ -1,0 +1,254 @@
+//! The published status of a server, as responders that all threads share.
+
+use crate::support::random_secret;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use hailer_proto::model::Extra;
+use hailer_proto::protocol::JoinAttempt;
+use hailer_proto::{Keys, OptionError, Options, Protocol, Responder, Status, Transport};
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+/// The current status, as responders. Cheap to clone: all clones are one board.
+///
+/// A board may have datagram and stream protocols. A [`ResponderPool`](super::ResponderPool) answers both, a [`Service`](super::Service)
+/// datagrams.
+#[derive(Clone)]
+pub struct Board(Arc<Inner>);
+
+struct Inner {
+    protocols: Vec<(&'static dyn Protocol, Options)>,
+    /// Status and keys of the responders. Only writers lock it.
+    source: Mutex<(Status, Keys)>,
+    published: ArcSwap<Published>,
+    join_hook: ArcSwapOption<JoinHook>,
+}
+
+/// Called for each attempt to join the game.
+struct JoinHook(Box<JoinCallback>);
+
+/// Gets the client's address and the attempt.
+type JoinCallback = dyn Fn(SocketAddr, &JoinAttempt) + Send + Sync;
+
+/// Responders, with the ids of their protocols.
+type Responders = Vec<(&'static str, Arc<dyn Responder>)>;
+
+/// Responders by transport: datagrams, streams.
+type ByTransport = (Responders, Responders);
+
+/// Published state, which readers share.
+pub(super) struct Published {
+    /// Responders of datagram protocols.
+    pub(super) responders: Responders,
+    /// Responders of stream protocols.
+    pub(super) streams: Responders,
+    /// Whether queries are recognized but not answered.
+    pub(super) is_silent: bool,
+}
+
+impl Board {
+    /// Creates a board for these protocols, with their default options and new random keys.
+    ///
+    /// # Errors
+    /// A protocol cannot build a responder for the status.
+    pub fn new(protocols: &[&'static dyn Protocol], status: &Status) -> Result<Self, OptionError> {
+        let protocols = protocols
+            .iter()
+            .map(|&protocol| (protocol, Options::default()))
+            .collect();
+        Self::with_options(protocols, Keys::new(random_secret()), status)
+    }
+
+    /// Creates a board with options for each protocol. Datagrams and connections are offered to
+    /// the protocols in this order.
+    ///
+    /// # Errors
+    /// A protocol rejects its options.
+    pub fn with_options(
+        protocols: Vec<(&'static dyn Protocol, Options)>,
+        keys: Keys,
+        status: &Status,
+    ) -> Result<Self, OptionError> {
+        let (responders, streams) = build(&protocols, &keys, status)?;
+        let published = Published {
+            responders,
+            streams,
+            is_silent: false,
+        };
+        let source = Mutex::new((status.clone(), keys));
+        Ok(Self(Arc::new(Inner {
+            protocols,
+            source,
+            published: ArcSwap::from_pointee(published),
+            join_hook: ArcSwapOption::empty(),
+        })))
+    }
+
+    /// Replaces the status. Readers never wait: a reply in progress still uses the old status.
+    ///
+    /// # Errors
+    /// A protocol cannot build a responder for the status. The old status stays.
+    pub fn publish(&self, status: &Status) -> Result<(), OptionError> {
+        self.rebuild(false, |source| source.0 = status.clone())
+    }
+
+    /// Stops answering until the next status is published, for example because the last one is too
+    /// old.
+    pub fn silence(&self) {
+        // The responders stay, because they distinguish queries from game traffic. They were built
+        // from this status before, so this cannot fail.
+        let _ = self.rebuild(true, |_| ());
+    }
+
+    /// Returns the description of the current status, or its name if it has none. `None` while the
+    /// board is silent.
+    pub fn motd(&self) -> Option<String> {
+        if self.published().is_silent {
+            return None;
+        }
+        let source = self.lock();
+        let text = source.0.motd.as_ref().or(source.0.name.as_ref());
+        Some(text.map(|text| text.raw().to_owned()).unwrap_or_default())
+    }
+
+    /// Replaces the secret of the challenge tokens. Tokens of the old secret stay valid until the
+    /// next rotation.
+    ///
+    /// # Errors
+    /// A protocol cannot build a responder with the new keys.
+    pub fn rotate(&self, secret: [u8; 16]) -> Result<(), OptionError> {
+        self.rebuild(self.0.published.load().is_silent, |source| {
+            source.1 = source.1.rotate(secret);
+        })
+    }
+
+    /// Calls a function for each attempt to join the game on a connection, for protocols that
+    /// [report them](hailer_proto::Connection::join_attempt), also while the board is silent. It
+    /// runs on the thread of all connections, so it must not block. Clients choose number and
+    /// content of the attempts.
+    pub fn on_join(&self, hook: impl Fn(SocketAddr, &JoinAttempt) + Send + Sync + 'static) {
+        self.0
+            .join_hook
+            .store(Some(Arc::new(JoinHook(Box::new(hook)))));
+    }
+
+    /// Calls the function of [`on_join`](Self::on_join), if there is one.
+    #[cfg(unix)]
+    pub(super) fn report_join(&self, from: SocketAddr, attempt: &JoinAttempt) {
+        if let Some(hook) = &*self.0.join_hook.load() {
+            (hook.0)(from, attempt);
+        }
+    }
+
+    /// Returns the keys of the challenge tokens. A board with the same keys accepts the tokens of
+    /// this one.
+    pub fn keys(&self) -> Keys {
+        self.lock().1.clone()
+    }
+
+    /// Returns whether the board has a protocol of this transport.
+    pub fn has(&self, transport: Transport) -> bool {
+        let mut protocols = self.0.protocols.iter();
+        protocols.any(|(protocol, _)| protocol.info().transport == transport)
+    }
+
+    /// Returns whether it answers connections.
+    pub fn has_connections(&self) -> bool {
+        self.has(Transport::Stream) || self.has(Transport::Http)
+    }
+
+    pub(super) fn published(&self) -> arc_swap::Guard<Arc<Published>> {
+        self.0.published.load()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, (Status, Keys)> {
+        // A panicked writer leaves complete data.
+        self.0.source.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn rebuild(
+        &self,
+        is_silent: bool,
+        change: impl FnOnce(&mut (Status, Keys)),
+    ) -> Result<(), OptionError> {
+        let mut source = self.lock();
+        change(&mut source);
+        let (responders, streams) = build(&self.0.protocols, &source.1, &source.0)?;
+        self.0.published.store(Arc::new(Published {
+            responders,
+            streams,
+            is_silent,
+        }));
+        Ok(())
+    }
+}
+
+fn build(
+    protocols: &[(&'static dyn Protocol, Options)],
+    keys: &Keys,
+    status: &Status,
+) -> Result<ByTransport, OptionError> {
+    let (mut responders, mut streams) = ByTransport::default();
+    // Responders read no clock.
+    let mut status = Cow::Borrowed(status);
+    if status.extra("start").is_none() && protocols.iter().any(|(of, _)| of.info().id == "starmade")
+    {
+        status
+            .to_mut()
+            .extra
+            .push(Extra::new("start", started_ms()));
+    }
+    let status = &*status;
+    for (protocol, options) in protocols {
+        let info = protocol.info();
+        let responder = protocol.responder(status, keys, options)?;
+        match info.transport {
+            Transport::Datagram => responders.push((info.id, responder)),
+            Transport::Stream | Transport::Http => streams.push((info.id, responder)),
+        }
+    }
+    Ok((responders, streams))
+}
+
+/// Returns the start of the first board of this process, in Unix milliseconds.
+fn started_ms() -> i64 {
+    static STARTED: OnceLock<i64> = OnceLock::new();
+    *STARTED.get_or_init(|| {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since_1970.map_or(0, |since| {
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hailer_proto::wire::{Notes, Reader};
+    use hailer_proto::{Epoch, starmade};
+
+    #[test]
+    fn starmade_has_the_start_of_the_process() {
+        let start = |status: &Status| {
+            let protocols: [(&'static dyn Protocol, Options); 1] =
+                [(&starmade::PROTOCOL, Options::default())];
+            let (_, streams) = build(&protocols, &Keys::new([7; 16]), status).unwrap();
+            let from = "192.0.2.7:50000".parse().unwrap();
+            let mut connection = streams[0].1.connection(from).unwrap();
+            let mut out = Vec::new();
+            connection.receive(Epoch(1), starmade::REQUEST, &mut out);
+            let mut read = Status::default();
+            let mut notes = Notes::default();
+            (starmade::PROTOCOL.read)(&mut Reader::new(&out, &mut notes), &mut read).unwrap();
+            read.extra("start").cloned()
+        };
+        assert_eq!(start(&Status::default()), Some(started_ms().into()));
+        assert!(started_ms() > 1_700_000_000_000);
+        let configured = Status {
+            extra: vec![Extra::new("start", 1_424_912_312_704)],
+            ..Status::default()
+        };
+        assert_eq!(start(&configured), Some(1_424_912_312_704_i64.into()));
+    }
+}

@@ -1,0 +1,839 @@
+//! A pool of worker threads that answer from boards. `hailer serve` runs on it.
+//!
+//! ```text
+//!   datagrams ──► the kernel, by network of the sender ──► one socket for each worker
+//!                                                            │ in batches
+//!                                                          Worker ── reply ──► the socket that received the request
+//!                                                            └── unclaimed ──► Relay ──► game server
+//!   connections ──► one socket for each address ──► one thread for all
+//! ```
+//!
+//! For a datagram, a worker takes no lock and does not allocate. It reads the clock once for each
+//! batch. The status is behind an atomic pointer, the [`Board`]. [`ResponderPool::reload`] replaces
+//! the list of listeners; listeners whose address stays keep their sockets, so that no datagram is
+//! lost. A listener has sockets for the transports of its protocols, on the same port.
+//!
+//! | limit | value |
+//! | --- | --- |
+//! | receive and send queue of a socket | 4 MiB each |
+//! | replies waiting for room in the send queue | 256; then a worker stops receiving |
+//! | age of counters | 200 ms |
+//! | batches that are still answered when a listener ends | 256 |
+//! | listeners of a worker | 65,536 |
+//! | connections | [`PoolConfig::connections`] |
+
+use super::connections::{StreamSocket, StreamThread};
+use super::relay::Relay;
+use super::service::{EpochClock, answer_batch};
+use crate::respond::engine::sessions::{RelayLimits, RelayVerification};
+use crate::respond::reason::NO_QUERY;
+use crate::respond::{Board, Budget, Counts, MAX_REQUEST, RateLimiter, RemainingBudget, TopTalker};
+use crate::support::listen::ConnectionLimits;
+use arc_swap::ArcSwap;
+use hailer_proto::Transport;
+use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Requested size of the receive queue in bytes, for requests that arrive while a worker is busy.
+const RECEIVE_BUFFER: usize = 4 << 20;
+/// Requested size of the send queue in bytes.
+const SEND_BUFFER: usize = 4 << 20;
+/// Replies waiting for room in the send queue. At this number a worker stops receiving.
+const MAX_UNSENT_REPLIES: usize = 4 * BATCH;
+/// Pause after the system had no room for a reply.
+const SEND_RETRY_DELAY: Duration = Duration::from_micros(500);
+/// How often a worker publishes its counters.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+/// Shortest time that rates are computed over.
+const RATE_WINDOW: Duration = Duration::from_secs(1);
+/// Longest wait of a worker for events.
+const MAX_WAIT: Duration = Duration::from_millis(200);
+/// Largest number of batches answered on a socket before it is closed: more than its queue holds,
+/// and finite in a flood.
+const MAX_DRAIN_BATCHES: usize = 256;
+/// Attempts to find a port number that is free for both transports.
+const PORT_ATTEMPTS: u32 = 16;
+
+/// A listening address, its responders and its optional relay.
+#[derive(Clone)]
+pub struct ListenerConfig {
+    /// Address to listen on. Port 0 selects any free port, the same for both transports.
+    pub address: SocketAddr,
+    /// Responders of the listener.
+    pub board: Board,
+    /// Game server that receives the datagrams that no protocol claims. `None`: such datagrams are
+    /// dropped.
+    pub relay: Option<SocketAddr>,
+    /// Sockets that are bound to the address already, for example by a service manager. Each is
+    /// served by one worker, since two workers would track the same networks; further workers do
+    /// not serve this listener, and further sockets are not used. Several sockets must have been
+    /// bound with `SO_REUSEPORT`.
+    pub inherited: Option<Arc<[UdpSocket]>>,
+}
+
+/// Configuration of a [`ResponderPool`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolConfig {
+    /// Number of threads. 0 selects one per core.
+    pub workers: usize,
+    /// Rate limits for replies.
+    pub budget: Budget,
+    /// Maximum number of relay sessions per listener and worker. Each is an open socket.
+    pub relay_sessions: usize,
+    /// Idle time of the source after which a relay session is closed.
+    pub relay_idle: Duration,
+    /// How sources are verified that a relay sends replies to. A change applies to new sessions.
+    pub relay_verification: RelayVerification,
+    /// Limits of the connections of all listeners together.
+    pub connections: ConnectionLimits,
+}
+
+impl Default for PoolConfig {
+    fn default() -> Self {
+        Self {
+            workers: 0,
+            budget: Budget::default(),
+            relay_sessions: 1_024,
+            relay_idle: Duration::from_secs(60),
+            relay_verification: RelayVerification::default(),
+            connections: ConnectionLimits {
+                total: 1_024,
+                lifetime: Some(Duration::from_secs(30)),
+                ..ConnectionLimits::default()
+            },
+        }
+    }
+}
+
+impl PoolConfig {
+    fn relay_limits(&self) -> RelayLimits {
+        RelayLimits {
+            sessions: self.relay_sessions,
+            idle: self.relay_idle,
+            verification: self.relay_verification,
+        }
+    }
+
+    /// Returns the number of threads on this machine.
+    pub fn threads(&self) -> usize {
+        match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            workers => workers,
+        }
+    }
+}
+
+/// Running worker threads. Dropping the pool stops them.
+pub struct ResponderPool {
+    shared: Arc<PoolState>,
+    workers: Vec<JoinHandle<()>>,
+    /// Started with the first listener that has a stream protocol.
+    streams: Mutex<Option<StreamThread>>,
+}
+
+struct PoolState {
+    list: ArcSwap<Vec<Arc<BoundListener>>>,
+    config: ArcSwap<PoolConfig>,
+    stop: AtomicBool,
+    wakers: Vec<Waker>,
+    /// Last report of each worker.
+    reports: Vec<Mutex<WorkerReport>>,
+}
+
+/// Report of a worker on all its listeners together.
+#[derive(Default)]
+struct WorkerReport {
+    budget: RemainingBudget,
+    top: Vec<TopTalker>,
+}
+
+/// A listener with its sockets.
+struct BoundListener {
+    configured: SocketAddr,
+    local: SocketAddr,
+    board: Board,
+    relay: Option<SocketAddr>,
+    /// One socket per worker. Inherited sockets: one for each of the first workers. None without
+    /// datagram protocols.
+    sockets: Arc<[Socket]>,
+    /// The socket for connections, if there are stream protocols.
+    stream: Option<Arc<StreamSocket>>,
+    /// Counters of each worker, as last published.
+    counts: Arc<[Mutex<Counts>]>,
+}
+
+/// Counters of one listener.
+#[derive(Clone, Debug)]
+pub struct ListenerCounts {
+    /// Listening address with its port.
+    pub address: SocketAddr,
+    /// Sum over all workers.
+    pub counts: Counts,
+}
+
+/// Error of an address that cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address} over {transport}: {cause}")]
+pub struct ListenError {
+    /// Address that failed.
+    pub address: SocketAddr,
+    /// Transport that failed.
+    pub transport: Transport,
+    /// Error of the system.
+    pub cause: io::Error,
+}
+
+impl ResponderPool {
+    /// Binds all listeners and starts the workers.
+    ///
+    /// # Errors
+    /// If an address cannot be listened on, or the system refuses threads or event queues.
+    pub fn start(listeners: Vec<ListenerConfig>, config: &PoolConfig) -> Result<Self, ListenError> {
+        let count = config.threads();
+        let list = bind(listeners, count, &[])?;
+        let first = list.first().map_or(([0; 4], 0).into(), |bound| bound.local);
+        let no_poll = |cause| ListenError {
+            address: first,
+            transport: Transport::Datagram,
+            cause,
+        };
+        let polls = (0..count)
+            .map(|_| Poll::new())
+            .collect::<io::Result<Vec<_>>>()
+            .map_err(no_poll)?;
+        let wakers = polls
+            .iter()
+            .map(|poll| Waker::new(poll.registry(), WAKER))
+            .collect::<io::Result<Vec<_>>>();
+        let wakers = wakers.map_err(no_poll)?;
+        let shared = Arc::new(PoolState {
+            list: ArcSwap::from_pointee(list),
+            config: ArcSwap::from_pointee(config.clone()),
+            stop: AtomicBool::new(false),
+            wakers,
+            reports: (0..count).map(|_| Mutex::default()).collect(),
+        });
+        let start = |(index, poll)| {
+            let worker = PoolWorker::new(index, poll, shared.clone());
+            std::thread::Builder::new()
+                .name(format!("answer-{index}"))
+                .spawn(move || worker.run())
+        };
+        let workers: io::Result<Vec<_>> = polls.into_iter().enumerate().map(start).collect();
+        match workers {
+            Ok(workers) => {
+                let pool = Self {
+                    shared,
+                    workers,
+                    streams: Mutex::default(),
+                };
+                pool.update_streams()?;
+                Ok(pool)
+            }
+            Err(cause) => {
+                shared.stop.store(true, Ordering::Relaxed);
+                Err(no_poll(cause))
+            }
+        }
+    }
+
+    /// Passes the sockets for connections to their thread, and starts it for the first one.
+    fn update_streams(&self) -> Result<(), ListenError> {
+        let list = self.shared.list.load();
+        let streams = list.iter().filter_map(|bound| bound.stream.clone());
+        let streams: Vec<_> = streams.collect();
+        let mut thread = self.lock_streams();
+        match &*thread {
+            Some(thread) => thread.set_sockets(streams),
+            None if streams.is_empty() => {}
+            None => {
+                let config = self.shared.config.load();
+                let address = list.first().map_or(([0; 4], 0).into(), |bound| bound.local);
+                let started = StreamThread::start(streams, config.connections, config.budget);
+                *thread = Some(started.map_err(|cause| ListenError {
+                    address,
+                    transport: Transport::Stream,
+                    cause,
+                })?);
+            }
+        }
+        Ok(())
+    }
+
+    fn lock_streams(&self) -> std::sync::MutexGuard<'_, Option<StreamThread>> {
+        // A panicked writer leaves complete data.
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the listeners. Those whose address stays keep their sockets, so that no datagram is
+    /// lost.
+    ///
+    /// # Errors
+    /// If a new address cannot be listened on. Then nothing changes.
+    pub fn reload(&self, listeners: Vec<ListenerConfig>) -> Result<(), ListenError> {
+        let list = bind(listeners, self.workers.len(), &self.shared.list.load())?;
+        for bound in &list {
+            if let Some(stream) = &bound.stream {
+                stream.set_board(bound.board.clone());
+            }
+        }
+        self.shared.list.store(Arc::new(list));
+        self.wake();
+        self.update_streams()
+    }
+
+    /// Replaces the configuration, except for the number of workers. Bytes spent of the old budget
+    /// stay spent.
+    pub fn configure(&self, config: &PoolConfig) {
+        self.shared.config.store(Arc::new(config.clone()));
+        self.wake();
+        if let Some(streams) = &*self.lock_streams() {
+            streams.set_limits(config.connections, config.budget);
+        }
+    }
+
+    /// Returns the current configuration. [`PoolConfig::workers`] is as configured;
+    /// [`ResponderPool::workers`] has the real number.
+    pub fn config(&self) -> Arc<PoolConfig> {
+        self.shared.config.load_full()
+    }
+
+    /// Returns the addresses with their ports, in the order of the listeners.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.shared
+            .list
+            .load()
+            .iter()
+            .map(|bound| bound.local)
+            .collect()
+    }
+
+    /// Returns the number of threads.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Returns the counters of each listener, at most 200 ms old.
+    pub fn counts(&self) -> Vec<ListenerCounts> {
+        self.shared
+            .list
+            .load()
+            .iter()
+            .map(|bound| bound.total())
+            .collect()
+    }
+
+    /// Returns the remaining budget for unverified sources, at most 200 ms old.
+    pub fn remaining_budget(&self) -> RemainingBudget {
+        let each = self
+            .shared
+            .reports
+            .iter()
+            .map(|report| report.lock().unwrap_or_else(PoisonError::into_inner).budget);
+        each.fold(RemainingBudget::default(), |all, one| RemainingBudget {
+            bytes: all.bytes + one.bytes,
+            bytes_per_second: all.bytes_per_second + one.bytes_per_second,
+            tracked_networks: all.tracked_networks + one.tracked_networks,
+            max_networks: all.max_networks + one.max_networks,
+        })
+    }
+
+    /// Returns the networks with the most requests at all listeners together, in descending order.
+    pub fn top_talkers(&self) -> Vec<TopTalker> {
+        let each = self.shared.reports.iter();
+        TopTalker::merged(each.flat_map(|report| {
+            report
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .top
+                .clone()
+        }))
+    }
+
+    /// Answers the datagrams and connections that wait in the sockets, stops, and returns the
+    /// counters. Open connections have 500 ms.
+    pub fn stop(mut self) -> Vec<ListenerCounts> {
+        self.join();
+        self.counts()
+    }
+
+    fn join(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.wake();
+        drop(self.lock_streams().take());
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has printed its message.
+            let _ = worker.join();
+        }
+    }
+
+    fn wake(&self) {
+        for waker in &self.shared.wakers {
+            // On failure, the worker wakes up by itself after `MAX_WAIT`.
+            let _ = waker.wake();
+        }
+    }
+}
+
+impl Drop for ResponderPool {
+    fn drop(&mut self) {
+        self.join();
+    }
+}
+
+impl BoundListener {
+    fn total(&self) -> ListenerCounts {
+        let lock = |counts: &Mutex<Counts>| {
+            counts
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone()
+        };
+        let mut counts = Counts::default();
+        for other in self.counts.iter() {
+            counts.add(&lock(other));
+        }
+        if let Some(stream) = &self.stream {
+            counts.add(&stream.counts());
+        }
+        counts.overflows = self.sockets.iter().map(Socket::overflows).sum();
+        ListenerCounts {
+            address: self.local,
+            counts,
+        }
+    }
+}
+
+/// Binds the listeners that are not bound yet.
+fn bind(
+    listeners: Vec<ListenerConfig>,
+    workers: usize,
+    old: &[Arc<BoundListener>],
+) -> Result<Vec<Arc<BoundListener>>, ListenError> {
+    let mut list: Vec<Arc<BoundListener>> = Vec::with_capacity(listeners.len());
+    for ListenerConfig {
+        address,
+        board,
+        relay,
+        inherited,
+    } in listeners
+    {
+        let kept = old.iter().find(|bound| {
+            bound.configured == address && !list.iter().any(|new| new.local == bound.local)
+        });
+        let has_streams = board.has_connections();
+        // A relay needs the datagrams of other protocols.
+        let has_datagrams = board.has(Transport::Datagram) || relay.is_some() || !has_streams;
+        let kept_stream = kept.and_then(|kept| kept.stream.clone());
+        let kept_sockets = kept.map_or_else(Arc::default, |kept| kept.sockets.clone());
+        let wanted = kept.map_or(address, |kept| kept.local);
+        let mut attempt = 1;
+        let (local, sockets, stream) = loop {
+            let sockets = match (&*kept_sockets, &inherited) {
+                _ if !has_datagrams => Arc::default(),
+                ([_, ..], _) => kept_sockets.clone(),
+                ([], Some(inherited)) if !inherited.is_empty() => {
+                    adopt(&inherited[..inherited.len().min(workers)])
+                        .map_err(|cause| error(address, Transport::Datagram, cause))?
+                        .into()
+                }
+                ([], _) => open(wanted, workers)
+                    .map_err(|cause| error(address, Transport::Datagram, cause))?
+                    .into(),
+            };
+            let local = sockets.first().map_or(wanted, Socket::local_addr);
+            let stream = match kept_stream.clone() {
+                _ if !has_streams => Ok(None),
+                Some(stream) => Ok(Some(stream)),
+                None => StreamSocket::bind(local, board.clone()).map(Some),
+            };
+            match stream {
+                Ok(stream) => break (local, sockets, stream),
+                // Connections of other programs use the ports that the system chooses, too.
+                Err(cause)
+                    if cause.kind() == io::ErrorKind::AddrInUse
+                        && wanted.port() == 0
+                        && attempt < PORT_ATTEMPTS =>
+                {
+                    attempt += 1;
+                }
+                Err(cause) => return Err(error(address, Transport::Stream, cause)),
+            }
+        };
+        let local = match &stream {
+            Some(stream) if sockets.is_empty() => stream
+                .local_addr()
+                .map_err(|cause| error(address, Transport::Stream, cause))?,
+            _ => local,
+        };
+        let counts = kept.map_or_else(
+            || (0..workers).map(|_| Mutex::default()).collect(),
+            |kept| kept.counts.clone(),
+        );
+        list.push(Arc::new(BoundListener {
+            configured: address,
+            local,
+            board,
+            relay,
+            sockets,
+            stream,
+            counts,
+        }));
+    }
+    Ok(list)
+}
+
+fn error(address: SocketAddr, transport: Transport, cause: io::Error) -> ListenError {
+    ListenError {
+        address,
+        transport,
+        cause,
+    }
+}
+
+fn queues(address: SocketAddr) -> SocketConfig {
+    let mut config = SocketConfig::default();
+    config.receive_buffer = Some(RECEIVE_BUFFER);
+    config.send_buffer = Some(SEND_BUFFER);
+    // Distribution has a small cost, so it is only used if the listener has several addresses.
+    config.has_destination = address.ip().is_unspecified();
+    config
+}
+
+/// Takes over inherited sockets. Those that share an address get the same distribution of networks
+/// as our own.
+fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
+    let adopt = |socket: &UdpSocket| {
+        let mut config = queues(socket.local_addr()?);
+        config.spread = inherited.len() as u32;
+        Socket::adopt(socket.try_clone()?, &config)
+    };
+    inherited.iter().map(adopt).collect()
+}
+
+/// Opens a socket for each worker on one address. The kernel gives all datagrams of one network to
+/// one of them.
+fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
+    let mut config = queues(address);
+    if workers == 1 {
+        return Ok(vec![Socket::bind(address, &config)?]);
+    }
+    // With shared addresses, another process of the same user could listen as well, so check that
+    // none does.
+    drop(Socket::bind(address, &config)?);
+    config.is_port_shared = true;
+    config.spread = workers as u32;
+    let first = Socket::bind(address, &config)?;
+    let address = first.local_addr();
+    let rest = (1..workers).map(|_| Socket::bind(address, &config));
+    std::iter::once(Ok(first)).chain(rest).collect()
+}
+
+const WAKER: Token = Token(usize::MAX);
+
+/// Worker thread.
+struct PoolWorker {
+    index: usize,
+    poll: Poll,
+    shared: Arc<PoolState>,
+    config: Arc<PoolConfig>,
+    limiter: RateLimiter,
+    inbox: Inbox,
+    clock: EpochClock,
+    /// Current list, and this worker's state for each of its listeners.
+    list: Arc<Vec<Arc<BoundListener>>>,
+    listeners: Vec<WorkerListener>,
+    reported_at: Instant,
+    rated_at: Instant,
+}
+
+/// State of a worker for one listener.
+struct WorkerListener {
+    bound: Arc<BoundListener>,
+    outbox: Outbox,
+    counts: Counts,
+    relay: Option<Relay>,
+    /// Whether there may be more to receive.
+    is_hot: bool,
+}
+
+impl PoolWorker {
+    fn new(index: usize, poll: Poll, shared: Arc<PoolState>) -> Self {
+        let config = shared.config.load_full();
+        let budget = config.budget.share(shared.wakers.len());
+        Self {
+            index,
+            poll,
+            config,
+            limiter: RateLimiter::new(budget, getrandom::u64().unwrap_or_default()),
+            inbox: Inbox::with_max_length(MAX_REQUEST),
+            clock: EpochClock::start(),
+            list: Arc::default(),
+            listeners: Vec::new(),
+            reported_at: Instant::now(),
+            rated_at: Instant::now(),
+            shared,
+        }
+    }
+
+    fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        let mut left = MAX_DRAIN_BATCHES;
+        loop {
+            let is_over = self.shared.stop.load(Ordering::Relaxed);
+            self.apply_config();
+            self.apply_list();
+            let is_hot = self.listeners.iter_mut().fold(false, |hot, listener| {
+                hot | listener.serve(self.index, &mut self.limiter, &mut self.inbox, &self.clock)
+            });
+            let now = Instant::now();
+            left -= usize::from(is_over);
+            let is_last = is_over && (!is_hot || left == 0);
+            if now >= self.reported_at + REPORT_INTERVAL || is_last {
+                self.reported_at = now;
+                self.report(now);
+            }
+            if is_last {
+                return;
+            }
+            let wait = if is_hot { Duration::ZERO } else { MAX_WAIT };
+            match self.poll.poll(&mut events, Some(wait)) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // A passing shortage of the system: pause, so as not to spin.
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+            for event in &events {
+                let place = event.token().0;
+                // Low numbers are listeners; the others are sessions of relays.
+                match self.listeners.get_mut(place % MAX_LISTENERS) {
+                    Some(listener) if place < MAX_LISTENERS => listener.is_hot = true,
+                    Some(listener) => {
+                        listener.receive_from_game(
+                            place / MAX_LISTENERS,
+                            self.index,
+                            &mut self.limiter,
+                            &self.clock,
+                        );
+                    }
+                    None => {}
+                }
+            }
+        }
+    }
+
+    /// Applies a new configuration, if there is one.
+    fn apply_config(&mut self) {
+        let config = self.shared.config.load();
+        if Arc::ptr_eq(&config, &self.config) {
+            return;
+        }
+        self.config = config.clone();
+        self.limiter
+            .change(self.config.budget.share(self.shared.wakers.len()));
+        for relay in self
+            .listeners
+            .iter_mut()
+            .filter_map(|listener| listener.relay.as_mut())
+        {
+            relay.set_limits(self.config.relay_limits());
+        }
+    }
+
+    /// Applies a new list of listeners, if there is one.
+    fn apply_list(&mut self) {
+        let list = self.shared.list.load_full();
+        if Arc::ptr_eq(&list, &self.list) {
+            return;
+        }
+        let registry = self.poll.registry();
+        let mut old = std::mem::take(&mut self.listeners);
+        let mine = list.iter().filter(|bound| bound.sockets.len() > self.index);
+        for (place, bound) in mine.enumerate().take(MAX_LISTENERS) {
+            let same = old
+                .iter()
+                .position(|listener| Arc::ptr_eq(&listener.bound.sockets, &bound.sockets));
+            let mut listener = match same {
+                Some(same) => old.swap_remove(same),
+                None => WorkerListener::new(bound.clone()),
+            };
+            let socket = &bound.sockets[self.index];
+            let fd = socket.as_raw_fd();
+            let token = Token(place);
+            let interest = Interest::READABLE;
+            // A socket without events is read in every round: `is_hot` is set initially.
+            let mut source = SourceFd(&fd);
+            let watched = registry.reregister(&mut source, token, interest);
+            let _ = watched.or_else(|_| registry.register(&mut source, token, interest));
+            listener.apply(bound.clone(), place, &self.config, registry);
+            self.listeners.push(listener);
+        }
+        // Requests that wait at a removed listener arrived before its removal: answer them.
+        for mut listener in old {
+            for _ in 0..MAX_DRAIN_BATCHES {
+                listener.is_hot = true;
+                if !listener.serve(self.index, &mut self.limiter, &mut self.inbox, &self.clock) {
+                    break;
+                }
+            }
+            let _ = registry.deregister(&mut SourceFd(
+                &listener.bound.sockets[self.index].as_raw_fd(),
+            ));
+        }
+        self.list = list;
+    }
+
+    /// Publishes the counters. A report that is being read is published the next time.
+    fn report(&mut self, now: Instant) {
+        if let Ok(mut report) = self.shared.reports[self.index].try_lock() {
+            report.budget = self.limiter.remaining(self.clock.since());
+            let ago = now - self.rated_at;
+            if ago >= RATE_WINDOW {
+                self.rated_at = now;
+                self.limiter.top(ago, &mut report.top);
+            }
+        }
+        for listener in &mut self.listeners {
+            if let Some(relay) = &mut listener.relay {
+                relay.expire(now);
+                listener.counts.sessions = relay.len() as u64;
+            }
+            if let Ok(mut counts) = listener.bound.counts[self.index].try_lock() {
+                counts.clone_from(&listener.counts);
+            }
+        }
+    }
+}
+
+/// Largest number of listeners of a worker: each has a token for its events below this number.
+const MAX_LISTENERS: usize = 1 << 16;
+
+impl WorkerListener {
+    fn new(bound: Arc<BoundListener>) -> Self {
+        Self {
+            bound,
+            outbox: Outbox::new(),
+            counts: Counts::default(),
+            relay: None,
+            is_hot: true,
+        }
+    }
+
+    /// Applies the board and the relay of a listener.
+    fn apply(
+        &mut self,
+        bound: Arc<BoundListener>,
+        place: usize,
+        config: &PoolConfig,
+        registry: &mio::Registry,
+    ) {
+        let is_same = self.relay.as_ref().map(Relay::server) == bound.relay
+            && self.bound.relay == bound.relay;
+        if !is_same || bound.relay.is_none() {
+            self.relay = None;
+        }
+        if let Some(server) = bound.relay {
+            let make = || Relay::new(server, config.relay_limits(), registry);
+            if self.relay.is_none() {
+                self.relay = make().ok();
+            }
+        }
+        if let Some(relay) = &mut self.relay {
+            relay.set_tokens(MAX_LISTENERS, place);
+        }
+        self.is_hot = true;
+        self.bound = bound;
+    }
+
+    /// Answers a batch, if one is waiting. Returns whether there may be more.
+    fn serve(
+        &mut self,
+        index: usize,
+        limiter: &mut RateLimiter,
+        inbox: &mut Inbox,
+        clock: &EpochClock,
+    ) -> bool {
+        let Self {
+            bound,
+            outbox,
+            counts,
+            relay,
+            is_hot,
+        } = self;
+        let socket = &bound.sockets[index];
+        if !outbox.is_empty() {
+            send(socket, outbox, counts);
+        }
+        if !*is_hot {
+            return !outbox.is_empty();
+        }
+        let mut received = 0;
+        if outbox.len() < MAX_UNSENT_REPLIES {
+            match socket.receive(inbox) {
+                Ok(count) => received = count,
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
+            let batch = inbox.iter().take(received);
+            answer_batch(
+                &bound.board,
+                limiter,
+                counts,
+                clock,
+                batch,
+                outbox,
+                |datagram, now, counts| match relay {
+                    Some(relay) => {
+                        relay.forward(datagram.from, datagram.to, datagram.bytes, now, counts);
+                    }
+                    None => counts.drop(NO_QUERY.name),
+                },
+            );
+            send(socket, outbox, counts);
+        }
+        *is_hot = received == BATCH || !outbox.is_empty();
+        *is_hot
+    }
+
+    /// Passes on what the game server sent in a session of the relay.
+    fn receive_from_game(
+        &mut self,
+        session: usize,
+        index: usize,
+        limiter: &mut RateLimiter,
+        clock: &EpochClock,
+    ) {
+        if let Some(relay) = &mut self.relay {
+            let since = clock.since();
+            let now = clock.moment(since).now;
+            relay.receive(
+                session,
+                (now, since),
+                limiter,
+                &mut self.counts,
+                &mut self.outbox,
+            );
+            send(
+                &self.bound.sockets[index],
+                &mut self.outbox,
+                &mut self.counts,
+            );
+        }
+    }
+}
+
+fn send(socket: &Socket, outbox: &mut Outbox, counts: &mut Counts) {
+    // Pause while the system has no room, so as not to spin.
+    if socket.send(outbox).is_err() || !outbox.is_empty() {
+        std::thread::sleep(SEND_RETRY_DELAY);
+    }
+    counts.unsent += outbox.take_unsent().len() as u64;
+}

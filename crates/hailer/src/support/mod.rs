@@ -1,0 +1,37 @@
+//! Parts of several modules that the tool and the monitor use too.
+//!
+//! Programs that query or respond need these seldom. `hailer-cli` and `hailer-monitor` do.
+//!
+//! - [`catalog`] has the games and protocols that targets can name. Programs can add their own.
+//! - [`drive`] runs one exchange with a timeout, retries, a deadline and receive limits.
+//! - [`http`] carries the requests of protocols over HTTP.
+//! - [`address`] decides which addresses that others name are queried.
+//! - [`report`] formats answers as JSON.
+//! - [`listen`] accepts connections within limits, and [`metrics_format`] converts metrics to the
+//!   format that a client accepts.
+//! - `link` connects to Redis, and `unix` listens on files.
+
+pub mod address;
+pub mod catalog;
+pub mod drive;
+pub mod http;
+#[cfg(feature = "redis")]
+pub mod link;
+pub mod listen;
+pub(crate) mod local;
+pub mod metrics_format;
+pub mod report;
+#[cfg(all(unix, feature = "sources"))]
+pub mod unix;
+
+pub use local::{check_source, parse_source};
+
+/// Returns a secret from the operating system's random source.
+///
+/// # Panics
+/// The system has no random source. Without secrets, challenges would not be safe.
+pub fn random_secret() -> [u8; 16] {
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).expect("the operating system has a random source");
+    secret
+}

@@ -1,0 +1,19 @@
+//! Targets of a sweep: lists, ranges, exclusions and names come in, probes in random order go out.
+//!
+//! Lookups of names are the only part that sends datagrams, on a thread of its own. The engine
+//! supplies the numbers of protocols and games.
+
+mod collector;
+mod exclude;
+mod growing_list;
+mod list;
+mod lookups;
+mod order;
+mod span;
+mod target_lines;
+
+pub use collector::{Collector, Item, Name, Skipped, Targets};
+pub use exclude::Exclusions;
+pub use growing_list::StreamSource;
+pub use list::{ListSource, SourceConfig};
+pub use order::{Order, Shard, ShardError};
