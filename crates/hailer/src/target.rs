@@ -58,6 +58,7 @@ impl TargetError {
     }
 
     /// Replaces the text with the one that the user typed.
+    #[cfg(feature = "sweep")]
     pub(crate) fn of(self, text: &str) -> Self {
         Self::new(text, self.problem)
     }

@@ -33,6 +33,7 @@ use self::answers::place_in_registry;
 use self::detection::{Detection, StartedWave};
 use self::shared::SharedSockets;
 use crate::answer::Answer;
+#[cfg(feature = "discover")]
 use crate::discover::FoundServer;
 use crate::error::Error;
 use crate::names::{NameResolver, Resolved};
@@ -40,7 +41,6 @@ use crate::support::catalog;
 use crate::support::http::Destination;
 use crate::support::local;
 use crate::target::Target;
-use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
 use hailer_proto::games::{Game, Quirk};
 use hailer_proto::model::encoding;
@@ -315,6 +315,7 @@ impl Client {
         )
     }
 
+    #[cfg(feature = "discover")]
     /// Queries a server that a [search](crate::discover) has found, in every protocol that it was
     /// seen in.
     ///
@@ -334,7 +335,7 @@ impl Client {
         };
         let queries = found.protocols.iter();
         let queries = queries.map(|protocol| self.at_address(address, *protocol, ask, None));
-        Answers::combine(&target, join_all(queries).await, ask)
+        Answers::combine(&target, futures_util::future::join_all(queries).await, ask)
     }
 
     /// Queries a target in its protocol, in the protocols of its game, or else in waves.

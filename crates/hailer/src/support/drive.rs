@@ -260,6 +260,7 @@ impl ExchangeDriver {
     /// Rebuilds the driver of an exchange that has sent its first request `1 + timeouts` times and
     /// received nothing. Appends the last of these requests to `out`, or its first datagram if the
     /// action is [`Action::SendMore`].
+    #[cfg(feature = "sweep")]
     pub(crate) fn replayed(
         exchange: Box<dyn Exchange>,
         limits: QueryLimits,
@@ -300,6 +301,7 @@ impl ExchangeDriver {
     }
 
     /// Returns when the last datagram was sent.
+    #[cfg(feature = "sweep")]
     pub(crate) fn last_send(&self) -> Duration {
         self.last_send
     }
@@ -770,6 +772,7 @@ impl ExchangeDriver {
     }
 
     /// Returns the number of bytes received so far.
+    #[cfg(feature = "sweep")]
     pub(crate) fn received_bytes(&self) -> usize {
         self.received_bytes
     }

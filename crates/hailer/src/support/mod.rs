@@ -17,6 +17,7 @@ pub mod drive;
 pub mod http;
 #[cfg(feature = "redis")]
 pub mod link;
+#[cfg(feature = "respond")]
 pub mod listen;
 pub(crate) mod local;
 pub mod metrics_format;
