@@ -5,7 +5,7 @@
 //! for each byte. The bytes can therefore be restored, and decoded anew, once the whole status is
 //! there.
 
-use crate::model::{Extra, Rule, Status, Text, Value};
+use crate::model::{Extra, Status, Text};
 use crate::wire::codepage::{self, CodePage};
 use crate::wire::{Field, Notes};
 use alloc::format;
@@ -210,31 +210,10 @@ impl Decoder {
         for text in status.name.iter_mut().chain(&mut status.motd) {
             self.text(text);
         }
-        let facts = [
-            &mut status.game,
-            &mut status.mode,
-            &mut status.map,
-            &mut status.version,
-        ];
-        for fact in facts.into_iter().flatten() {
-            self.string(fact);
-        }
-        for Rule { key, value } in &mut status.rules {
-            self.string(key);
-            self.string(value);
-        }
-        for extra in &mut status.extra {
-            self.value(&mut extra.value);
-        }
         for player in &mut status.players.list {
             self.text(&mut player.name);
-            if let Some(team) = &mut player.team {
-                self.string(team);
-            }
-            for extra in &mut player.extra {
-                self.value(&mut extra.value);
-            }
         }
+        status.visit_strings(&mut |text| self.string(text));
     }
 
     /// Decodes bytes. A guess leaves a text alone that it does not fit.
@@ -269,26 +248,12 @@ impl Decoder {
             *text = decoded.into();
         }
     }
-
-    fn value(&mut self, value: &mut Value) {
-        match value {
-            Value::Str(text) => self.string(text),
-            Value::List(values) => values.iter_mut().for_each(|value| self.value(value)),
-            Value::Table(entries) => {
-                for (key, value) in entries {
-                    self.string(key);
-                    self.value(value);
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Carets, Player};
+    use crate::model::{Carets, Player, Rule};
     use alloc::vec;
 
     #[test]

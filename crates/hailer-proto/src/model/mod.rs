@@ -14,12 +14,13 @@ pub use encoding::Charset;
 pub use icon::{Icon, IconError};
 pub use members::{Member, PLAYER_MEMBERS, STATUS_MEMBERS, Unit};
 pub use text::{
-    Carets, Run, Style, Text, TextBuilder, TextColor, colored, is_control, printable,
+    Carets, Codes, Run, Style, Text, TextBuilder, TextColor, colored, is_control, printable,
     without_controls,
 };
 pub use value::{Extra, Rows, Value};
 
 use crate::wire::{Deviation, UNREADABLE_MESSAGE};
+use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use compact_str::CompactString;
@@ -118,6 +119,76 @@ impl Status {
         self.extra.extend(value.map(|value| Extra::new(key, value)));
     }
 
+    /// Returns the codes of its texts: those of the first text that has any. Texts that are no
+    /// [`Text`], such as the map and rules, have the same.
+    fn codes(&self) -> Codes {
+        let texts = self.name.iter().chain(&self.motd);
+        let mut texts = texts.chain(self.players.list.iter().map(|player| &player.name));
+        let known = texts.find(|text| text.codes() != Codes::None);
+        known.map_or(Codes::None, Text::codes)
+    }
+
+    /// Returns the status for a responder whose texts have these codes, so that no codes of another
+    /// game reach its clients: see [`Text::with_codes`]. Texts with these codes are unchanged, and
+    /// so are those without any.
+    pub fn with_codes(&self, codes: Codes) -> Cow<'_, Self> {
+        let own = self.codes();
+        let texts = self.name.iter().chain(&self.motd);
+        let mut texts = texts.chain(self.players.list.iter().map(|player| &player.name));
+        if texts.all(|text| [codes, Codes::None].contains(&text.codes())) {
+            return Cow::Borrowed(self);
+        }
+        let mut status = self.clone();
+        let names = status
+            .players
+            .list
+            .iter_mut()
+            .map(|player| &mut player.name);
+        let texts = status.name.iter_mut().chain(&mut status.motd).chain(names);
+        for text in texts {
+            if let Cow::Owned(converted) = text.with_codes(codes) {
+                *text = converted;
+            }
+        }
+        status.visit_strings(&mut |text| {
+            if let Cow::Owned(converted) = own.parse(text.clone()).with_codes(codes) {
+                *text = converted.raw().into();
+            }
+        });
+        Cow::Owned(status)
+    }
+
+    /// Calls `visit` for every text that is no [`Text`]: game, mode, map, version, rules, teams and
+    /// extras.
+    pub(crate) fn visit_strings(&mut self, visit: &mut impl FnMut(&mut CompactString)) {
+        let facts = [
+            &mut self.game,
+            &mut self.mode,
+            &mut self.map,
+            &mut self.version,
+        ];
+        facts.into_iter().flatten().for_each(&mut *visit);
+        for Rule { key, value } in &mut self.rules {
+            visit(key);
+            visit(value);
+        }
+        for extra in &mut self.extra {
+            extra.value.visit_strings(visit);
+        }
+        for player in &mut self.players.list {
+            player.team.iter_mut().for_each(&mut *visit);
+            for extra in &mut player.extra {
+                extra.value.visit_strings(visit);
+            }
+        }
+    }
+
+    /// Returns whether the extra `unanswered` names the rules: the server may have some.
+    pub(crate) fn lacks_rules(&self) -> bool {
+        let unanswered = self.extra("unanswered").map(ToString::to_string);
+        self.rules.is_empty() && unanswered.is_some_and(|names| names.contains("rules"))
+    }
+
     /// Adds a name to the extra `unanswered`: a request, or a part of the reply, that did not arrive
     /// in time. A lost datagram has the same effect as a server that does not reply, so this is no
     /// deviation.
@@ -213,6 +284,13 @@ impl Players {
     pub fn has_all_players(&self) -> bool {
         let listed = i64::try_from(self.list.len()).unwrap_or(i64::MAX);
         self.online.is_some_and(|online| online <= listed)
+    }
+
+    /// Returns whether `list` may be sent as the list of all players that are known. Otherwise there
+    /// are players, and the source has never had a list of them: an empty one would be wrong.
+    pub fn has_list(&self) -> bool {
+        let is_withheld = matches!(self.roster, Roster::Absent | Roster::Refused);
+        !is_withheld || !self.list.is_empty() || self.count() <= 0
     }
 
     /// Sets the list, and `roster` by comparing its length with `online`.

@@ -16,13 +16,133 @@ use memchr::memchr_iter;
 /// Texts of servers are untrusted. [`Text::plain`] and [`Text::ansi`] remove all control
 /// characters, so their results are safe to print to a terminal. [`Text::raw`] is the text as
 /// received, unfiltered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// Texts are equal if they have the same bytes, styles and encoding, whatever their
+/// [codes](Text::codes).
+#[derive(Clone, Debug, Default)]
 pub struct Text {
     /// Texts of up to 24 bytes are not allocated: there are many names of players, and they are
     /// short.
     raw: CompactString,
     /// Boxed because most texts have no runs.
     format: Option<Box<Format>>,
+    codes: Codes,
+}
+
+impl PartialEq for Text {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw && self.format == other.format
+    }
+}
+
+impl Eq for Text {}
+
+/// Formatting codes of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Codes {
+    /// None.
+    #[default]
+    None,
+    /// Section signs of Minecraft's Java Edition: [`Text::legacy`].
+    Legacy,
+    /// Section signs of Minecraft's Bedrock Edition: [`Text::bedrock`].
+    Bedrock,
+    /// Carets of the Quake family: [`Text::carets`].
+    Carets(Carets),
+    /// Escape characters of Unreal: [`Text::unreal`].
+    Unreal,
+    /// Hexadecimal numbers of Armagetron: [`Text::hex_codes`].
+    Hex,
+    /// Tags in angle brackets: [`Text::tags`].
+    Tags,
+}
+
+impl Codes {
+    /// Parses a text with these codes.
+    pub fn parse(self, raw: impl Into<CompactString>) -> Text {
+        match self {
+            Self::None => Text::unformatted(raw),
+            Self::Legacy => Text::legacy(raw),
+            Self::Bedrock => Text::bedrock(raw),
+            Self::Carets(carets) => Text::carets(raw, carets),
+            Self::Unreal => Text::unreal(raw),
+            Self::Hex => Text::hex_codes(raw),
+            Self::Tags => Text::tags(raw),
+        }
+    }
+
+    /// Returns the style that comes closest to another one.
+    fn nearest(self, style: Style) -> Style {
+        let plain = Style::default();
+        match self {
+            Self::None | Self::Hex | Self::Tags => plain,
+            Self::Legacy => Style {
+                color: style.color.map(TextColor::nearest_legacy),
+                ..style
+            },
+            Self::Bedrock => Style {
+                is_underlined: false,
+                is_struck: false,
+                ..Self::Legacy.nearest(style)
+            },
+            Self::Carets(carets) => Style {
+                color: style.color.map(|color| carets.nearest(color)),
+                ..plain
+            },
+            Self::Unreal => Style {
+                color: style.color,
+                ..plain
+            },
+        }
+    }
+
+    /// Appends the codes that change one style, as [`nearest`](Self::nearest) returns it, to
+    /// another.
+    fn write_change(self, from: Style, to: Style, out: &mut String) {
+        match self {
+            _ if from == to => {}
+            Self::None | Self::Hex | Self::Tags => {}
+            Self::Legacy => to.codes(from, out),
+            Self::Bedrock => to.bedrock_codes(from, out),
+            Self::Carets(carets) => carets.write(to.color, out),
+            Self::Unreal => {
+                let (r, g, b) = to.color.map_or((255, 255, 255), TextColor::rgb);
+                out.push(ESCAPE);
+                out.extend([r, g, b].map(unreal_channel));
+            }
+        }
+    }
+
+    /// Returns a text without codes of this kind in it.
+    fn escape(self, text: &str) -> Cow<'_, str> {
+        let mark = match self {
+            Self::None | Self::Hex | Self::Tags => return Cow::Borrowed(text),
+            Self::Legacy | Self::Bedrock => SECTION,
+            Self::Carets(_) => '^',
+            Self::Unreal => ESCAPE,
+        };
+        match self {
+            _ if !text.contains(mark) => Cow::Borrowed(text),
+            Self::Carets(carets) if carets.has_doubled() => Cow::Owned(text.replace('^', "^^")),
+            // Most carets are no codes, such as those of faces.
+            Self::Carets(carets) if Text::carets(text, carets).plain_runs() == text => {
+                Cow::Borrowed(text)
+            }
+            _ => Cow::Owned(text.replace(mark, "")),
+        }
+    }
+}
+
+/// Returns a channel of a color of Unreal as a character. Some bytes are the end of a text in one of
+/// its protocols, or have no character in Windows-1252.
+fn unreal_channel(channel: u8) -> char {
+    match channel {
+        0 => '\u{1}',
+        b'\n' | b'\r' | b'\\' | 0x1B => char::from(channel + 1),
+        0x80..=0x9F => '\u{A0}',
+        channel => char::from(channel),
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,18 +210,24 @@ impl TextColor {
 
     /// Returns the nearest of the sixteen colors of the legacy codes.
     fn nearest_legacy(self) -> Self {
-        let (r, g, b) = self.rgb();
-        let distance = |code: &u8| {
-            let (x, y, z) = Self::Legacy(*code).rgb();
-            [(r, x), (g, y), (b, z)]
-                .map(|(from, to)| u32::from(from.abs_diff(to)).pow(2))
-                .iter()
-                .sum::<u32>()
+        // The brighter of two equally near colors, so that yellow does not become gold.
+        let nearest = |codes: core::ops::Range<u8>| {
+            let codes = codes.rev();
+            codes.min_by_key(|code| self.distance(Self::Legacy(*code)))
         };
         match self {
             Self::Legacy(_) => self,
-            Self::Rgb(..) => Self::Legacy((0..16).min_by_key(distance).unwrap_or(15)),
+            Self::Rgb(..) => Self::Legacy(nearest(0..16).unwrap_or(15)),
         }
+    }
+
+    /// Returns the square of the distance between two colors.
+    fn distance(self, other: Self) -> u32 {
+        let ((r, g, b), (x, y, z)) = (self.rgb(), other.rgb());
+        [(r, x), (g, y), (b, z)]
+            .map(|(from, to)| u32::from(from.abs_diff(to)).pow(2))
+            .iter()
+            .sum()
     }
 
     /// Parses six hexadecimal digits, followed by anything.
@@ -219,12 +345,67 @@ impl Carets {
         Some(TextColor::Rgb(r, g, b))
     }
 
+    /// Returns the nearest color that has a code.
+    fn nearest(self, color: TextColor) -> TextColor {
+        let (r, g, b) = color.rgb();
+        let steps = |step: u8| {
+            let round = |channel: u8| channel.saturating_add(step / 2) / step;
+            TextColor::Rgb(
+                round(r).min(u8::MAX / step) * step,
+                round(g).min(u8::MAX / step) * step,
+                round(b).min(u8::MAX / step) * step,
+            )
+        };
+        match self {
+            Self::Daemon => TextColor::Rgb(r, g, b),
+            Self::DarkPlaces => steps(DARK_PLACES_STEP),
+            Self::Quake4 | Self::Savage => steps(DIGIT_STEP),
+            Self::Alphanumeric | Self::Visible | Self::Digit => {
+                let colors = self.digits().map(|(_, color)| color);
+                let nearest = colors.min_by_key(|other| other.distance(color));
+                nearest.unwrap_or(color)
+            }
+        }
+    }
+
+    /// Returns the digits with colors, and their colors.
+    fn digits(self) -> impl Iterator<Item = (char, TextColor)> {
+        let last = if self == Self::Digit { '9' } else { '7' };
+        let digits = ('0'..=last).filter_map(move |digit| Some((digit, self.color(digit)?)));
+        digits.take_while(move |_| self != Self::Savage)
+    }
+
+    /// Appends the code of a color that [`nearest`](Self::nearest) returned, or of the default color.
+    fn write(self, color: Option<TextColor>, out: &mut String) {
+        let color = color.unwrap_or(TextColor::Rgb(255, 255, 255));
+        let digit = self.digits().find(|(_, known)| *known == color);
+        let (r, g, b) = color.rgb();
+        // Writing to a `String` does not fail.
+        let _ = match (self, digit) {
+            (_, Some((digit, _))) => write!(out, "^{digit}"),
+            (Self::DarkPlaces, None) => {
+                let [r, g, b] = [r, g, b].map(|channel| channel / DARK_PLACES_STEP);
+                write!(out, "^x{r:X}{g:X}{b:X}")
+            }
+            (Self::Daemon, None) => write!(out, "^#{r:02X}{g:02X}{b:02X}"),
+            (_, None) => {
+                let [r, g, b] = [r, g, b].map(|channel| channel / DIGIT_STEP);
+                let start = if self == Self::Quake4 { "c" } else { "" };
+                write!(out, "^{start}{r}{g}{b}")
+            }
+        };
+    }
+
     /// Returns whether two carets show one.
     fn has_doubled(self) -> bool {
         !matches!(self, Self::Alphanumeric | Self::Digit | Self::Savage)
     }
 }
 
+/// Difference of two steps of a channel in the colors of [`Carets::DarkPlaces`].
+const DARK_PLACES_STEP: u8 = 17;
+/// The same for a channel of one decimal digit.
+const DIGIT_STEP: u8 = 28;
 /// Section sign: starts a legacy formatting code.
 const SECTION: char = '\u{A7}';
 /// Starts a color code of Armagetron.
@@ -242,6 +423,7 @@ impl Text {
         Self {
             raw: raw.into(),
             format: None,
+            codes: Codes::None,
         }
     }
 
@@ -249,6 +431,7 @@ impl Text {
     #[inline]
     fn formatted(
         raw: CompactString,
+        codes: Codes,
         has_codes: bool,
         parse: impl FnOnce(&str) -> Vec<Run>,
     ) -> Self {
@@ -258,7 +441,7 @@ impl Text {
                 is_single_byte: false,
             })
         });
-        Self { raw, format }
+        Self { raw, format, codes }
     }
 
     /// Decodes text without formatting codes [by content](crate::wire::by_content).
@@ -287,7 +470,7 @@ impl Text {
         // sign.
         let has_codes =
             !raw.is_ascii() && raw.as_bytes().contains(&SECTION_START) && raw.contains(SECTION);
-        Self::formatted(raw, has_codes, parse)
+        Self::formatted(raw, Codes::Legacy, has_codes, parse)
     }
 
     /// Parses text with the codes of Minecraft's Bedrock Edition. There `m` and `n` are colors, as
@@ -296,7 +479,7 @@ impl Text {
     pub fn bedrock(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
         let has_codes = raw.contains(SECTION);
-        Self::formatted(raw, has_codes, parse_bedrock)
+        Self::formatted(raw, Codes::Bedrock, has_codes, parse_bedrock)
     }
 
     /// Parses text whose form without codes is known: with the first kind of codes that gives this
@@ -331,7 +514,9 @@ impl Text {
     pub fn carets(raw: impl Into<CompactString>, carets: Carets) -> Self {
         let raw = raw.into();
         let has_codes = offsets(b'^', raw.as_bytes()).next().is_some();
-        Self::formatted(raw, has_codes, |raw| parse_carets(raw, carets))
+        Self::formatted(raw, Codes::Carets(carets), has_codes, |raw| {
+            parse_carets(raw, carets)
+        })
     }
 
     /// Parses text with the color codes of Unreal: an escape character, and red, green and blue as
@@ -339,7 +524,7 @@ impl Text {
     pub fn unreal(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
         let has_codes = raw.contains(ESCAPE);
-        Self::formatted(raw, has_codes, parse_unreal)
+        Self::formatted(raw, Codes::Unreal, has_codes, parse_unreal)
     }
 
     /// Parses text with tags in angle brackets: `<color=#rrggbb>`, `<#rrggbb>`, `<b>`, `<i>`, `<u>`
@@ -347,7 +532,7 @@ impl Text {
     pub fn tags(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
         let has_codes = raw.contains('<');
-        Self::formatted(raw, has_codes, parse_tags)
+        Self::formatted(raw, Codes::Tags, has_codes, parse_tags)
     }
 
     /// Parses text with the color codes of Armagetron: `0x` and six hexadecimal digits, or
@@ -355,7 +540,7 @@ impl Text {
     pub fn hex_codes(raw: impl Into<CompactString>) -> Self {
         let raw = raw.into();
         let has_codes = raw.contains(HEX_PREFIX);
-        Self::formatted(raw, has_codes, parse_hex_codes)
+        Self::formatted(raw, Codes::Hex, has_codes, parse_hex_codes)
     }
 
     /// Decodes text without formatting codes: UTF-8 if it is valid, else Windows-1252.
@@ -433,7 +618,8 @@ impl Text {
                 is_single_byte: false,
             })
         });
-        Some(Self { raw, format })
+        let codes = self.codes;
+        Some(Self { raw, format, codes })
     }
 
     /// Returns the runs with their styles, without codes, but with control characters.
@@ -450,6 +636,51 @@ impl Text {
             .into_iter()
             .chain(styled.iter().copied());
         runs.filter_map(|run| Some((run.style, self.raw.get(run.start..run.end)?)))
+    }
+
+    /// Returns the codes that the text was parsed with. It does not need to have any.
+    pub fn codes(&self) -> Codes {
+        self.codes
+    }
+
+    /// Returns whether codes of the text have a meaning in its form without codes: styles, or
+    /// characters that are left out.
+    pub(crate) fn has_codes(&self) -> bool {
+        !self.styled().is_empty()
+    }
+
+    /// Returns the text with other codes. Colors become the nearest ones that those codes have;
+    /// other styles are kept if the codes have them. A text without codes is unchanged, and so is
+    /// one that already means the same with the other codes.
+    ///
+    /// Texts get no codes of [`Codes::Hex`] and [`Codes::Tags`], which no responder sends.
+    pub fn with_codes(&self, codes: Codes) -> Cow<'_, Self> {
+        let is_same = |other: &Self| other.styled() == self.styled();
+        if !self.has_codes() || codes == self.codes || is_same(&codes.parse(self.raw.clone())) {
+            return Cow::Borrowed(self);
+        }
+        // Neighbors with one style are one piece, so that no code is formed where they meet.
+        let mut pieces: Vec<(Style, String)> = Vec::new();
+        for (style, piece) in self.runs() {
+            let style = codes.nearest(style);
+            match pieces.last_mut() {
+                Some((last, text)) if *last == style => text.push_str(piece),
+                _ => pieces.push((style, piece.into())),
+            }
+        }
+        let mut raw = String::with_capacity(self.raw.len());
+        let mut last = Style::default();
+        for (style, piece) in &pieces {
+            codes.write_change(last, *style, &mut raw);
+            raw.push_str(&codes.escape(piece));
+            last = *style;
+        }
+        Cow::Owned(codes.parse(raw))
+    }
+
+    /// Returns all runs as one text.
+    fn plain_runs(&self) -> String {
+        self.runs().map(|(_, piece)| piece).collect()
     }
 
     /// Returns the raw text for clients that know only the sixteen colors of the legacy codes: other
@@ -478,16 +709,6 @@ impl Text {
     /// Returns the text without codes and without control characters other than line breaks.
     pub fn plain(&self) -> String {
         self.to_plain().into_owned()
-    }
-
-    /// Returns the text as its sender formatted it, for a protocol that marks colors in another way
-    /// than with section signs. Codes with section signs are dropped.
-    pub(crate) fn without_section_codes(&self) -> Cow<'_, str> {
-        if self.raw().contains(SECTION) {
-            self.plain().into()
-        } else {
-            self.raw().into()
-        }
     }
 
     /// Returns [`Text::plain`], without an allocation if there is nothing to remove.
@@ -591,6 +812,26 @@ impl Style {
             if is_on && !(adds_only && was_on) {
                 out.push(SECTION);
                 out.push(code);
+            }
+        }
+    }
+
+    /// Appends the codes of Bedrock Edition that change the style `from` to this one. There a color
+    /// keeps the other styles.
+    fn bedrock_codes(self, mut from: Self, out: &mut String) {
+        let was_on = from.flags().map(|(is_on, _)| is_on);
+        let lacks_flag = |((is_on, _), was_on): ((bool, char), bool)| was_on && !is_on;
+        let mut flags = self.flags().into_iter().zip(was_on);
+        if flags.any(lacks_flag) || self.color.is_none() && from.color.is_some() {
+            out.push_str("\u{A7}r");
+            from = Self::default();
+        }
+        if let Some(TextColor::Legacy(code)) = self.color.filter(|_| self.color != from.color) {
+            let _ = write!(out, "\u{A7}{code:x}");
+        }
+        for ((is_on, code), (was_on, _)) in self.flags().into_iter().zip(from.flags()) {
+            if is_on && !was_on {
+                out.extend([SECTION, code]);
             }
         }
     }
@@ -1103,6 +1344,180 @@ mod tests {
         assert_eq!(Text::unreal("\u{1B}@@@").plain(), "");
         assert_eq!(Text::with_plain(text.raw(), "Sentry"), text);
         assert!(!Text::unreal("plain").may_have_codes());
+    }
+
+    const ALL_CARETS: [Carets; 7] = [
+        Carets::Alphanumeric,
+        Carets::Visible,
+        Carets::Digit,
+        Carets::DarkPlaces,
+        Carets::Quake4,
+        Carets::Daemon,
+        Carets::Savage,
+    ];
+
+    #[test]
+    fn codes_are_converted() {
+        let carets = Codes::Carets;
+        for (from, raw, to, converted) in [
+            (
+                carets(Carets::Digit),
+                "^1Red^7 ^^3:^)",
+                Codes::None,
+                "Red ^:^)",
+            ),
+            (
+                carets(Carets::Digit),
+                "^1Red^7x",
+                Codes::Legacy,
+                "\u{A7}4Red\u{A7}fx",
+            ),
+            (
+                carets(Carets::Digit),
+                "^3Sun^5",
+                Codes::Bedrock,
+                "\u{A7}eSun",
+            ),
+            (
+                Codes::Legacy,
+                "\u{A7}c\u{A7}lA\u{A7}rb^1",
+                carets(Carets::Visible),
+                "^1A^7b^^1",
+            ),
+            (
+                Codes::Legacy,
+                "\u{A7}aA^1 :^)",
+                carets(Carets::Alphanumeric),
+                "^2A1 :)",
+            ),
+            (
+                Codes::Legacy,
+                "\u{A7}aA :^)",
+                carets(Carets::Alphanumeric),
+                "^2A :^)",
+            ),
+            (
+                Codes::Legacy,
+                "\u{A7}6A",
+                carets(Carets::DarkPlaces),
+                "^xFA0A",
+            ),
+            (
+                Codes::Legacy,
+                "\u{A7}#ff8001A",
+                carets(Carets::Daemon),
+                "^#FF8001A",
+            ),
+            (
+                Codes::Legacy,
+                "\u{A7}#ff8001A\u{A7}r1",
+                carets(Carets::Savage),
+                "^950A^9991",
+            ),
+            (
+                Codes::Legacy,
+                "\u{A7}lA\u{A7}cB",
+                Codes::Bedrock,
+                "\u{A7}lA\u{A7}r\u{A7}cB",
+            ),
+            (
+                Codes::Bedrock,
+                "\u{A7}lA\u{A7}cB",
+                Codes::Legacy,
+                "\u{A7}lA\u{A7}c\u{A7}lB",
+            ),
+            (Codes::Bedrock, "\u{A7}gA", Codes::Legacy, "\u{A7}6A"),
+            (
+                Codes::Unreal,
+                "\u{1B}\u{FF}\u{1}\u{1}A",
+                Codes::Legacy,
+                "\u{A7}4A",
+            ),
+            (
+                Codes::Legacy,
+                "\u{A7}0A\\",
+                Codes::Unreal,
+                "\u{1B}\u{1}\u{1}\u{1}A\\",
+            ),
+            (Codes::Hex, "0xff0000A", Codes::None, "A"),
+            (Codes::Tags, "<b>A</b>", Codes::Legacy, "\u{A7}lA"),
+            // The same meaning, and no codes at all.
+            (
+                carets(Carets::Digit),
+                "^1A",
+                carets(Carets::DarkPlaces),
+                "^1A",
+            ),
+            (Codes::Legacy, "\u{A7}cA", Codes::Bedrock, "\u{A7}cA"),
+            (Codes::Legacy, "^1A", carets(Carets::Digit), "^1A"),
+            (Codes::None, "\u{A7}cA", Codes::Legacy, "\u{A7}cA"),
+        ] {
+            let text = from.parse(raw);
+            let text = text.with_codes(to);
+            assert_eq!(text.raw(), converted, "{from:?} {raw:?} {to:?}");
+        }
+    }
+
+    #[test]
+    fn converted_texts_mean_the_same() {
+        let carets = ALL_CARETS.map(Codes::Carets);
+        let others = [
+            Codes::None,
+            Codes::Legacy,
+            Codes::Bedrock,
+            Codes::Unreal,
+            Codes::Hex,
+            Codes::Tags,
+        ];
+        let all: Vec<Codes> = carets.into_iter().chain(others).collect();
+        let parts = [
+            "^1",
+            "^",
+            "^^",
+            "^x0F8",
+            "\u{A7}",
+            "\u{A7}c",
+            "\u{A7}l",
+            "\u{A7}x",
+            "\u{1B}@\u{80}\u{1}",
+            "0x",
+            "0xff0080",
+            "<b>",
+            "<",
+            "a",
+            "1",
+            " ",
+            "\u{E9}",
+        ];
+        let mut state: u32 = 7;
+        let mut next = |count: usize| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 16) as usize % count
+        };
+        for _ in 0..20_000 {
+            let raw: String = (0..=next(7)).map(|_| parts[next(parts.len())]).collect();
+            let (from, to) = (all[next(all.len())], all[next(all.len())]);
+            let text = from.parse(raw.as_str());
+            let converted = text.with_codes(to);
+            // Only marks of the other codes are left out.
+            let without_marks = |text: &Text| -> String {
+                let plain = text.plain_runs();
+                plain
+                    .chars()
+                    .filter(|c| !['^', SECTION, ESCAPE].contains(c))
+                    .collect()
+            };
+            let read = to.parse(converted.raw());
+            if text.has_codes() && !matches!(to, Codes::Hex | Codes::Tags | Codes::None) {
+                assert_eq!(
+                    without_marks(&read),
+                    without_marks(&text),
+                    "{from:?} {raw:?} {to:?}"
+                );
+            }
+            assert_eq!(&*read.with_codes(to), &read);
+            assert_eq!(&*text.with_codes(from), &text);
+        }
     }
 
     #[test]

@@ -111,6 +111,27 @@ impl From<&str> for Value {
     }
 }
 
+impl Value {
+    /// Calls `visit` for every text in the value, except those in rows.
+    pub(crate) fn visit_strings(&mut self, visit: &mut impl FnMut(&mut CompactString)) {
+        match self {
+            Self::Str(text) => visit(text),
+            Self::List(values) => {
+                for value in values {
+                    value.visit_strings(visit);
+                }
+            }
+            Self::Table(entries) => {
+                for (key, value) in entries {
+                    visit(key);
+                    value.visit_strings(visit);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 impl core::fmt::Display for Value {
     /// Formats the value for people: lists separated by commas, tables as `key=value`. Lists and
     /// tables in a table have brackets.

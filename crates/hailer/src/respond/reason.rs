@@ -47,6 +47,7 @@ pub const REASONS: &[Reason] = &[
     MALFORMED,
     NO_QUERY,
     OVERSIZED,
+    reason("no list", "for a list that the status does not have"),
     reason("no players", "for players of an empty server"),
     reason("ping", "in an obsolete form of ping"),
     reason("ping of another address", "in pings with another address"),

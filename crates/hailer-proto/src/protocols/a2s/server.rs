@@ -7,7 +7,7 @@ use super::message::{
     self, Challenge, ExtraData, Info, MAX_RULES, Player, Request, Ship, THE_SHIP,
 };
 use super::split::{MAX_PARTS, write_part};
-use crate::model::{Extra, Status, Value, printable};
+use crate::model::{Codes, Extra, Status, Value, printable};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::{BIND_PORT, Epoch, Keys, owner};
 use crate::wire::{Notes, cut};
@@ -141,7 +141,8 @@ pub struct A2sResponder {
     info: Message,
     /// `None` if requests for players get no reply.
     players: Option<Message>,
-    rules: Message,
+    /// `None` if the source of the status has no rules, but may have some.
+    rules: Option<Message>,
 }
 
 /// An encoded reply.
@@ -174,6 +175,7 @@ impl Message {
 impl A2sResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &A2sConfig) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let mut status = Cow::Borrowed(status);
         if let Some(id) = config.app_id {
             let extras = &mut status.to_mut().extra;
@@ -187,10 +189,11 @@ impl A2sResponder {
             is_info_challenged: config.is_info_challenged,
             info: Message::new(info(status)),
             players: match config.players {
+                _ if !status.players.has_list() => None,
                 Disclosure::Nothing => None,
                 disclosure => Some(Message::new(players(status, disclosure))),
             },
-            rules: Message::new(rules(status)),
+            rules: (!status.lacks_rules()).then(|| Message::new(rules(status))),
         }
     }
 
@@ -215,7 +218,7 @@ impl A2sResponder {
         match request {
             Request::Info(challenge) => Some((&self.info, challenge, self.is_info_challenged)),
             Request::Players(challenge) => Some((self.players.as_ref()?, challenge, true)),
-            Request::Rules(challenge) => Some((&self.rules, challenge, true)),
+            Request::Rules(challenge) => Some((self.rules.as_ref()?, challenge, true)),
             Request::Challenge | Request::Ping | Request::Word(_) => None,
         }
     }
@@ -247,7 +250,12 @@ impl Responder for A2sResponder {
                     return Verdict::Reply { is_verified };
                 }
             }
-            None if request != Request::Challenge => return Verdict::Drop("players are hidden"),
+            None if request != Request::Challenge => {
+                return Verdict::Drop(match request {
+                    Request::Rules(_) => "no list",
+                    _ => "players are hidden",
+                });
+            }
             None => {}
         }
         let tag = self.keys.mint(PURPOSE, self.challenge_owner(from), epoch);

@@ -1,7 +1,7 @@
 //! The responder: one datagram of at most `max-reply` bytes, default 1,400 (spec/ase.md#7).
 
 use super::message::{Kind, LISTED, VERSION_REQUEST, flag, write_text};
-use crate::model::{Player, Status, Text, Value};
+use crate::model::{Codes, Player, Status, Text, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::cut;
@@ -85,6 +85,7 @@ pub struct AseResponder {
 impl AseResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &AseConfig) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         Self {
             full: full(status, max_reply),

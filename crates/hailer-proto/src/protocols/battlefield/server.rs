@@ -3,7 +3,7 @@
 //! Limits: 8 commands of a connection, texts of 200 bytes, 256 players that fit a packet.
 
 use super::message::{self, FROM_SERVER, MAX_BYTES, Packet, REPLY};
-use crate::model::{Player, Status, Text, Value, without_controls};
+use crate::model::{Codes, Player, Status, Text, Value, without_controls};
 use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Error, Notes, Reader, cut};
@@ -42,6 +42,7 @@ struct Replies {
 impl BattlefieldResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let version = [
             "OK".into(),
             line(status.game.as_deref().unwrap_or(GAME)),

@@ -2,7 +2,7 @@
 
 use super::MAX_FIELD_NAME;
 use super::deviation::{DUPLICATE_KEY, ODD_NUMBER, STALE_PLAYERS};
-use crate::model::{Address, Carets, Extra, Player, Rule, Status, Text, Value};
+use crate::model::{Address, Carets, Codes, Extra, Player, Rule, Status, Text, Value};
 use crate::wire::{Notes, by_content, decimal, filled, whole_number};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -91,29 +91,19 @@ const MEMBERS: &[(&str, Member)] = &[
 /// First letters of the games with caret codes: Medal of Honor.
 const CARET_GAMES: &str = "moh";
 
-/// Color codes in the names of a game (spec/gamespy1.md#3.5).
-#[derive(Clone, Copy, Debug)]
-struct Codes {
-    has_carets: bool,
+/// Returns the color codes in the names of a game (spec/gamespy1.md#3.5).
+pub(crate) fn codes(game: Option<&str>) -> Codes {
+    let start = game.and_then(|game| game.get(..CARET_GAMES.len()));
+    if start.is_some_and(|start| start.eq_ignore_ascii_case(CARET_GAMES)) {
+        Codes::Carets(Carets::Digit)
+    } else {
+        Codes::Unreal
+    }
 }
 
-impl Codes {
-    fn of(game: Option<&str>) -> Self {
-        let start = game.and_then(|game| game.get(..CARET_GAMES.len()));
-        Self {
-            has_carets: start.is_some_and(|start| start.eq_ignore_ascii_case(CARET_GAMES)),
-        }
-    }
-
-    fn apply(self, bytes: &[u8]) -> Text {
-        let (text, is_latin1) = by_content(bytes);
-        let text = if self.has_carets {
-            Text::carets(text, Carets::Digit)
-        } else {
-            Text::unreal(text)
-        };
-        text.from_single_byte(is_latin1)
-    }
+fn formatted(codes: Codes, bytes: &[u8]) -> Text {
+    let (text, is_latin1) = by_content(bytes);
+    codes.parse(text).from_single_byte(is_latin1)
 }
 
 /// Kind of a field in a player's row.
@@ -270,8 +260,8 @@ impl<'a> Reply<'a> {
             }
         }
         status.address = (address != Address::default()).then_some(address);
-        let codes = Codes::of(status.game.as_deref());
-        status.name = status.name.map(|name| codes.apply(&name.bytes()));
+        let codes = codes(status.game.as_deref());
+        status.name = status.name.map(|name| formatted(codes, &name.bytes()));
         status
     }
 
@@ -283,7 +273,7 @@ impl<'a> Reply<'a> {
         has_list: bool,
         notes: &mut Notes,
     ) -> Option<bool> {
-        let codes = Codes::of(status.game.as_deref());
+        let codes = codes(status.game.as_deref());
         let teams = self.team_list();
         if has_list {
             self.drop_stale_players(status, notes);
@@ -497,7 +487,7 @@ fn name<'a>(fields: &Fields<'a>) -> Option<&'a [u8]> {
 }
 
 fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)], codes: Codes) -> Player {
-    let mut player = Player::named(codes.apply(name(fields).unwrap_or_default()));
+    let mut player = Player::named(formatted(codes, name(fields).unwrap_or_default()));
     let integer = whole_number;
     let mut score: Option<(u8, usize)> = None;
     for (place, Field { column, value }) in fields.iter().enumerate() {

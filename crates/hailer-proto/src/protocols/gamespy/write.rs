@@ -1,7 +1,7 @@
 //! A status to pairs and tables.
 
 use super::MAX_FIELD_NAME;
-use super::status::{MAX_ROW, NO_TEAM, first_team, is_member_key, is_name_field};
+use super::status::{MAX_ROW, NO_TEAM, codes, first_team, is_member_key, is_name_field};
 use crate::model::{Player, Status, Value};
 use crate::wire::{Latin1, cut, decimal};
 use alloc::string::{String, ToString};
@@ -56,6 +56,7 @@ pub(crate) struct Dialect {
 impl Outgoing {
     /// Collects the contents from a status.
     pub(crate) fn new(status: &Status, dialect: &Dialect) -> Self {
+        let status = &*status.with_codes(codes(status.game.as_deref()));
         let clean = |text: &str| dialect.clean(text, MAX_VALUE);
         let pair = |key: &str, value: &str| (key.to_string(), clean(value));
         let option = |key: &str, value: Option<&str>| value.map(|value| pair(key, value));

@@ -3,7 +3,7 @@
 //! Limits: the text of a pong has at most 380 bytes, and that of a short reply at most 96.
 
 use super::message::{self, MODES, Ping};
-use crate::model::{Status, Text, Value, is_control};
+use crate::model::{Codes, Status, Text, Value, is_control};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
@@ -102,10 +102,9 @@ pub struct BedrockResponder {
 impl BedrockResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &BedrockConfig) -> Self {
-        // Clients read each digit of a 24-bit color as another color.
+        let status = &*status.with_codes(Codes::Bedrock);
         let texts = status.name.iter().chain(&status.motd);
-        let texts: Vec<_> = texts.map(Text::with_legacy_colors).collect();
-        let lines = texts.iter().flat_map(|text| text.lines().map(field));
+        let lines = texts.flat_map(|text| text.raw().lines().map(field));
         let mut lines =
             lines.filter(|line| !Text::bedrock(line.as_str()).plain().trim().is_empty());
         let name = lines.next().unwrap_or_else(|| DEFAULT_NAME.into());

@@ -4,7 +4,7 @@
 
 use super::deviation::*;
 use super::english;
-use crate::model::{Style, Text, TextBuilder, TextColor};
+use crate::model::{Codes, Style, Text, TextBuilder, TextColor};
 use crate::wire::json::{self, Item, Kind};
 use crate::wire::{Error, ErrorKind, Notes};
 use alloc::borrow::Cow;
@@ -412,7 +412,8 @@ pub fn write(text: &Text, limit: usize, out: &mut Vec<u8>) {
     let has_rgb = text
         .runs()
         .any(|(style, _)| matches!(style.color, Some(TextColor::Rgb(..))));
-    if !has_rgb {
+    let is_foreign = text.has_codes() && text.codes() != Codes::Legacy;
+    if !has_rgb && !is_foreign {
         out.extend(*b"{\"text\":");
         json::write_text(&clean(super::message::cut_units(raw, limit)), out);
         out.push(b'}');
@@ -423,6 +424,11 @@ pub fn write(text: &Text, limit: usize, out: &mut Vec<u8>) {
     let mut is_first = true;
     for (style, piece) in text.runs() {
         let piece = clean(super::message::cut_units(piece, left));
+        let piece = if is_foreign {
+            Cow::Owned(piece.replace('\u{A7}', ""))
+        } else {
+            piece
+        };
         left -= piece.encode_utf16().count().min(left);
         if piece.is_empty() {
             continue;

@@ -7,7 +7,7 @@
 use super::component::{self, clean};
 use super::message::{self, Handshake, Intent, LegacyForm, LegacyLogin, LegacyRequest, Listing};
 use super::{component::MAX_TEXT_BYTES, mods};
-use crate::model::{Icon, Player, Status, Text, Value, colored, uuid_text};
+use crate::model::{Codes, Icon, Player, Status, Text, Value, colored, uuid_text};
 use crate::protocol::{
     Connection, ConnectionStep, JoinAttempt, OptionError, Options, Received, Responder, Verdict,
 };
@@ -104,7 +104,9 @@ impl StatusResponder {
             Some(_) => return Err(OptionError::new("icon", "must be a text")),
         };
         let icon = own_icon.as_ref().or(status.icon.as_ref());
-        let (head, tail) = encode(status, icon);
+        let own = status.with_codes(Codes::Legacy);
+        // Components have all colors, other texts only those with a code.
+        let (head, tail) = encode(&own, &motd(status), icon);
         let kick = Text::legacy(colored(kick));
         let mut replies = Replies {
             beta: Vec::new(),
@@ -120,7 +122,7 @@ impl StatusResponder {
             message::cut_units(&line, MAX_LEGACY_UNITS),
             &mut replies.legacy_kick,
         );
-        write_legacy(status, protocol, &mut replies);
+        write_legacy(&own, protocol, &mut replies);
         Ok(Self {
             replies: Arc::new(replies),
         })
@@ -166,7 +168,7 @@ fn count(count: i64) -> i64 {
 
 /// Encodes the JSON before and after the protocol number. Leaves out the icon, then the sample,
 /// then the mods, until it is short enough.
-fn encode(status: &Status, icon: Option<&Icon>) -> (Vec<u8>, Vec<u8>) {
+fn encode(status: &Status, motd: &Text, icon: Option<&Icon>) -> (Vec<u8>, Vec<u8>) {
     let mut head = Vec::from(*b"{\"version\":{\"name\":");
     json::write_text(&version(status), &mut head);
     head.extend(*b",\"protocol\":");
@@ -186,7 +188,7 @@ fn encode(status: &Status, icon: Option<&Icon>) -> (Vec<u8>, Vec<u8>) {
             sample(&players.list, &mut tail);
         }
         tail.extend(*b"},\"description\":");
-        component::write(&motd(status), MAX_MOTD_UNITS, &mut tail);
+        component::write(motd, MAX_MOTD_UNITS, &mut tail);
         if let Some(icon) = icon.filter(|_| has_icon) {
             tail.extend(*b",\"favicon\":");
             json::write_text(icon.data_uri(), &mut tail);

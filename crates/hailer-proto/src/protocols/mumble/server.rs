@@ -1,7 +1,7 @@
 //! The responder: counts in both forms (spec/mumble.md#7).
 
 use super::message::{MAX_PATCH, OLD_REQUEST, Reply, Request, Version};
-use crate::model::{Status, Value};
+use crate::model::{Codes, Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::Notes;
@@ -74,6 +74,7 @@ pub struct MumbleResponder {
 impl MumbleResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &MumbleConfig) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let count = |count: i64| count.clamp(0, MAX_COUNT) as u32;
         let users = count(status.players.count());
         let bandwidth = match status.extra("bandwidth") {

@@ -7,7 +7,7 @@ use super::message::{
     REPLY_HEADER, Request, ServerInfo, TLV_HEADER, Token,
 };
 use super::v1;
-use crate::model::{Player, Status, Text, Value};
+use crate::model::{Codes, Player, Status, Text, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::{BIND_PORT, Epoch, Keys, owner};
 use crate::wire::{Notes, cut};
@@ -148,6 +148,8 @@ pub struct OneQueryResponder {
     /// Flags and payload of the basic reply.
     basic: (Flags, Vec<u8>),
     players: Entries,
+    /// Whether `players` is the list of the server, not just the lack of one.
+    has_list: bool,
     /// The reply of version 1, if version 1 is enabled.
     v1: Option<Vec<u8>>,
 }
@@ -155,6 +157,7 @@ pub struct OneQueryResponder {
 impl OneQueryResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &OneQueryConfig) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let OneQueryConfig {
             public,
             ref tokens,
@@ -180,6 +183,7 @@ impl OneQueryResponder {
                 with_motd(&info, MAX_REPLY - REPLY_HEADER, message::write_info),
             ),
             players: Entries::new(&status.players.list),
+            has_list: status.players.has_list(),
             v1: (has_v1 && public.has_basic).then(|| version_1(status, is_network)),
         }
     }
@@ -217,6 +221,9 @@ impl OneQueryResponder {
     }
 
     fn allows(&self, query: &Query<'_>) -> bool {
+        if query.endpoint == Endpoint::Players && !self.has_list {
+            return false;
+        }
         let opened = |token| self.tokens.permit(token, query.endpoint);
         self.public.contains(query.endpoint) || query.auth_token.is_some_and(opened)
     }

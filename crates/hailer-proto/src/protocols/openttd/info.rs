@@ -3,7 +3,7 @@
 //!
 //! Limits: texts end within the packet, whose length has 15 bits; at most 255 extensions.
 
-use crate::model::{Extra, Status, Text, Value, without_controls};
+use crate::model::{Codes, Extra, Status, Text, Value, without_controls};
 use crate::protocol::{DatagramContext, Direction, Explanation};
 use crate::wire::{Error, Notes, Reader, Writer, by_content, deviations};
 use alloc::boxed::Box;
@@ -296,6 +296,7 @@ fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Err
 
 /// Returns the structure of version 7 for a status, without extensions and script.
 pub fn encode(status: &Status) -> Vec<u8> {
+    let status = &*status.with_codes(Codes::None);
     let int = |key: &str| match status.extra(key) {
         Some(Value::Int(number)) => Some(*number),
         _ => None,

@@ -473,7 +473,7 @@ fn clean(text: &str) -> String {
 /// Returns a player's name without the characters that player lines cannot hold, of at most `limit`
 /// bytes.
 pub fn wire_name(player: &Player, limit: usize) -> String {
-    let name = player.name.without_section_codes();
+    let name = player.name.raw();
     let kept = |c: &char| !matches!(c, '\\' | '"') && !is_control(*c);
     let name: String = name.chars().filter(kept).collect();
     cut(&name, limit).into()
@@ -617,9 +617,6 @@ mod tests {
                 ("c", "3"),
             ]));
         assert_eq!(writer.finish(), b"\\a\\12\\b\\v\\c\\3");
-        let text = |text: Text| text.without_section_codes().into_owned();
-        assert_eq!(text(Text::legacy("\u{A7}aGreen")), "Green");
-        assert_eq!(text(Text::unformatted("^1Red")), "^1Red");
         let player = Player::named(Text::unformatted("a\"b\\\n\u{E9}\u{E9}"));
         assert_eq!(wire_name(&player, 5), "ab\u{E9}");
     }

@@ -4,7 +4,7 @@
 //! bytes, the name of the server 63, and other texts of the information 39.
 
 use super::message::{Game, HEADER, Kind, Request, VERSION};
-use crate::model::{Player, Status, Value, without_controls};
+use crate::model::{Codes, Player, Status, Value, without_controls};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::Notes;
@@ -119,15 +119,18 @@ pub struct SampResponder {
     info: Vec<u8>,
     tiny_info: Vec<u8>,
     rules: Vec<u8>,
-    /// `None` if the list is too long.
+    /// `None` if the list is too long, or not known.
     players: Option<Vec<u8>>,
     details: Option<Vec<u8>>,
+    /// Why there is no list.
+    no_list: &'static str,
     links: Vec<u8>,
 }
 
 impl SampResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &SampConfig) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let room = config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - HEADER;
         let game = config.game;
         let list = |has_details| list(status, game, has_details, room);
@@ -151,6 +154,11 @@ impl SampResponder {
             rules: rules(status, room),
             players: list(false),
             details: list(true),
+            no_list: if status.players.has_list() {
+                "too many players"
+            } else {
+                "no list"
+            },
             links: links.collect(),
         }
     }
@@ -188,7 +196,7 @@ impl Responder for SampResponder {
         };
         match body {
             Some(body) => self.write(&request, body, out),
-            None => Verdict::Drop("too many players"),
+            None => Verdict::Drop(self.no_list),
         }
     }
 
@@ -259,10 +267,10 @@ fn rules(status: &Status, room: usize) -> Vec<u8> {
     out
 }
 
-/// Returns the list of players, or `None` if it is too long.
+/// Returns the list of players, or `None` if it is too long or not known.
 fn list(status: &Status, game: Game, has_details: bool, room: usize) -> Option<Vec<u8>> {
     let list = &status.players.list;
-    if list.len() > MAX_LISTED {
+    if list.len() > MAX_LISTED || !status.players.has_list() {
         return None;
     }
     let mut out: Vec<u8> = (list.len() as u16).to_le_bytes().into();

@@ -10,7 +10,7 @@
 //!
 //! Limits: replies of 16 KiB, 64 values. Texts of the responder have at most 200 bytes.
 
-use crate::model::{Extra, Status, Text, Value, without_controls};
+use crate::model::{Codes, Extra, Status, Text, Value, without_controls};
 use crate::one_request::{Mark, Message, OneStream, frame_of};
 use crate::protocol::{Doc, Fault, Info};
 use crate::testing::sample;
@@ -190,6 +190,7 @@ fn read_value<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<Wire<'a
 
 /// Encodes the reply for a status, of version 2 (spec/starmade.md#7).
 fn reply(status: &Status) -> Vec<u8> {
+    let status = &*status.with_codes(Codes::None);
     let line = |text: &Option<Text>| {
         let text = text.as_ref().map(Text::plain).unwrap_or_default();
         without_controls(&text)

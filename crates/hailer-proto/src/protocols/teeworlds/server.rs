@@ -5,7 +5,7 @@
 
 use super::message::write_integer;
 use super::message::{self, FLAG_PASSWORD, FLAG_TIME_SCORE, Form, Request, Token};
-use crate::model::{Player, Status, Text, Value, is_control};
+use crate::model::{Codes, Player, Status, Text, Value, is_control};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::{Epoch, Keys, owner};
 use crate::wire::{Notes, cut};
@@ -117,6 +117,7 @@ pub struct TeeworldsResponder {
 impl TeeworldsResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &TeeworldsConfig) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let body = |form| Server::new(status, Limits::default(), form).encode(Some(max_reply));
         let tiny = |form| Server::new(status, TINY, form).encode(None);

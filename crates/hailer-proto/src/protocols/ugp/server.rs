@@ -7,7 +7,7 @@
 
 use super::message::{self, ListFlags, QueryFlags, Request, TEXT_MAX};
 use super::table::{self, player, player_extra, section, server, server_extra, team};
-use crate::model::{Player, Status, Text, Value};
+use crate::model::{Codes, Player, Status, Text, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
@@ -173,6 +173,7 @@ struct Rules {
 impl UgpResponder {
     /// Returns a responder that sends this status.
     pub fn new(status: &Status, config: &UgpConfig) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let list = &status.players.list;
         let online = byte(status.players.count());

@@ -6,7 +6,7 @@
 
 use super::message::{self, HEADER, Kind, REPLY_VERSION, clean, write_text};
 use super::{LISTED_PLAYERS, RULE_COUNT};
-use crate::model::{Player, Status, Text, Value};
+use crate::model::{Codes, Player, Status, Text, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::codepage::CodePage;
@@ -89,6 +89,7 @@ pub struct Unreal2Responder {
 impl Unreal2Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &Unreal2Config) -> Self {
+        let status = &*status.with_codes(Codes::Unreal);
         let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let clients = status.players.count().clamp(0, MAX_COUNT);
         let (listed, players) = players(status, clients, max_reply);
@@ -137,18 +138,9 @@ fn start(kind: Kind) -> Vec<u8> {
     out
 }
 
-/// Returns a text as its sender formatted it. Codes of other games are dropped.
-fn wire_text(text: &Text, limit: usize) -> String {
-    if text.raw().contains('\u{1B}') {
-        clean(text.raw(), limit)
-    } else {
-        clean(&text.plain(), limit)
-    }
-}
-
 fn info(status: &Status, clients: i64, is_short: bool) -> Vec<u8> {
     let names = status.name.iter().chain(&status.motd);
-    let mut names = names.map(|name| wire_text(name, MAX_NAME));
+    let mut names = names.map(|name| clean(name.raw(), MAX_NAME));
     let name = names.find(|name| !name.trim().is_empty());
     let name = name.unwrap_or_default();
     let text = |text: &Option<compact_str::CompactString>| {
@@ -277,7 +269,7 @@ fn players(status: &Status, clients: i64, max_reply: usize) -> (usize, Vec<u8>) 
             break;
         }
         let mut entry = Vec::from(id.to_le_bytes());
-        write_text(&wire_text(&player.name, MAX_PLAYER_NAME), &mut entry);
+        write_text(&clean(player.name.raw(), MAX_PLAYER_NAME), &mut entry);
         let ping = player.latency_ms.unwrap_or(UNKNOWN_PING).max(0);
         entry.extend(ping.to_le_bytes());
         let score = player.score.unwrap_or(0);

@@ -2,7 +2,7 @@
 //! (spec/minecraft-query.md#7).
 
 use super::message::{self, Key, PAIRS_END, PAIRS_START, Request, Token};
-use crate::model::{Status, Value};
+use crate::model::{Codes, Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::protocols::gamespy::fits_latin1;
 use crate::protocols::gamespy::qr2::{self, Challenges, REPLY_HEADER, TYPE_ECHO, TYPE_QUERY};
@@ -111,6 +111,7 @@ pub struct MinecraftQueryResponder {
 impl MinecraftQueryResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &MinecraftQueryConfig) -> Self {
+        let status = &*status.with_codes(Codes::Legacy);
         let limit = config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - REPLY_HEADER;
         let is_utf8 = match config.encoding {
             Encoding::Utf8 => true,

@@ -2,7 +2,7 @@
 //!
 //! Limits: 1,024 players, 512 rules, 256 characters in each text.
 
-use crate::model::{Player, Status, Text, Value};
+use crate::model::{Carets, Codes, Player, Status, Text, Value};
 use crate::protocol::{Connection, Responder, Verdict};
 use crate::protocols::http::{FileServer, ServedFile};
 use crate::token::Epoch;
@@ -27,6 +27,7 @@ pub struct FiveMHttpResponder(Arc<[ServedFile]>);
 impl FiveMHttpResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status) -> Self {
+        let status = &*status.with_codes(Codes::Carets(Carets::Alphanumeric));
         Self(Arc::new([
             ServedFile {
                 path: "/dynamic.json",
@@ -82,13 +83,13 @@ fn counts(status: &Status) -> Vec<u8> {
         _ => "1",
     };
     let name = status.name.as_ref().or(status.motd.as_ref());
-    let name = name.map(Text::without_section_codes).unwrap_or_default();
+    let name = name.map(Text::raw).unwrap_or_default();
     member(
         "gametype",
         status.mode.as_deref().unwrap_or_default(),
         &mut out,
     );
-    member("hostname", &name, &mut out);
+    member("hostname", name, &mut out);
     member("iv", version, &mut out);
     member(
         "mapname",
@@ -114,7 +115,7 @@ fn players(list: &[Player]) -> Vec<u8> {
         out.extend(b"{\"endpoint\":\"127.0.0.1\",\"id\":");
         out.extend(id.to_string().bytes());
         out.extend(b",\"identifiers\":[],\"name\":");
-        string(&player.name.without_section_codes(), &mut out);
+        string(player.name.raw(), &mut out);
         if let Some(ping) = player.latency_ms {
             out.extend(b",\"ping\":");
             out.extend(ping.to_string().bytes());
@@ -127,7 +128,7 @@ fn players(list: &[Player]) -> Vec<u8> {
 
 fn info(status: &Status) -> Vec<u8> {
     let mut out = Vec::from(*b"{");
-    let motd = status.motd.as_ref().map(Text::without_section_codes);
+    let motd = status.motd.as_ref().map(Text::raw);
     if let Some(Value::Bool(is_set)) = status.extra("enhanced-host-support") {
         out.extend(b"\"enhancedHostSupport\":");
         out.extend(is_set.to_string().bytes());
@@ -173,7 +174,7 @@ fn info(status: &Status) -> Vec<u8> {
         member("gamename", game, &mut out);
     }
     if let Some(motd) = motd {
-        member("sv_projectDesc", &motd, &mut out);
+        member("sv_projectDesc", motd, &mut out);
     }
     close(b'}', &mut out);
     out.push(b'}');

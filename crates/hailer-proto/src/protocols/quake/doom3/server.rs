@@ -5,7 +5,7 @@
 //! of the players online.
 
 use super::message::{self, END, Game, MAX_PLAYERS, Request};
-use crate::model::{Player, Status, Value, without_controls};
+use crate::model::{Carets, Codes, Player, Status, Value, without_controls};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::protocols::quake::infostring::{MAX_WRITTEN, UNKNOWN_PING_MS, wire_name};
 use crate::token::Epoch;
@@ -106,6 +106,7 @@ pub struct Doom3Responder {
 impl Doom3Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &Doom3Config) -> Self {
+        let status = &*status.with_codes(codes(config.game));
         let game = config.game;
         let version = match game {
             Game::Doom3 => 1 << 16 | 41,
@@ -114,7 +115,7 @@ impl Doom3Responder {
         };
         let clients = status.players.count().clamp(0, MAX_COUNT);
         let names = status.name.iter().chain(&status.motd);
-        let mut names = names.map(|name| without_controls(&name.without_section_codes()));
+        let mut names = names.map(|name| without_controls(name.raw()));
         let name = names
             .find(|name| !name.trim().is_empty())
             .unwrap_or_default();
@@ -208,6 +209,14 @@ impl Responder for Doom3Responder {
         self.write(request, &self.tiny_body, out);
         true
     }
+}
+
+/// Returns the color codes of a game (spec/doom3.md#5).
+pub(super) fn codes(game: Game) -> Codes {
+    Codes::Carets(match game {
+        Game::Quake4 => Carets::Quake4,
+        Game::Doom3 | Game::QuakeWars => Carets::Visible,
+    })
 }
 
 /// Writes a dictionary of limited length, without its end.

@@ -5,7 +5,7 @@
 //! number of those that are sent.
 
 use super::message::{self, Game, Request, SPECTATOR_SCORE, bit};
-use crate::model::{Player, Rule, Status, Value};
+use crate::model::{Codes, Player, Rule, Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::protocols::quake::infostring::{
     InfostringWriter, MAX_LINES, UNKNOWN_PING_MS, wire_name,
@@ -95,13 +95,13 @@ pub struct Quake1Responder {
 impl Quake1Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &Quake1Config) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let count = |count: i64| count.clamp(0, MAX_COUNT);
         let clients = count(status.players.count());
         let max = status.players.max.map(|max| count(max).to_string());
         let names = status.name.iter().chain(&status.motd);
-        let mut names =
-            names.map(|name| charset::encode(&name.without_section_codes().replace('\n', " ")));
+        let mut names = names.map(|name| charset::encode(&name.raw().replace('\n', " ")));
         let name = names
             .find(|name| !name.trim().is_empty())
             .unwrap_or_default();

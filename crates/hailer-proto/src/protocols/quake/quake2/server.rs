@@ -5,7 +5,7 @@
 //! number of those that are sent.
 
 use super::message::{OUT_OF_BAND, Request};
-use crate::model::{Status, Value, is_control, without_controls};
+use crate::model::{Codes, Status, Value, is_control, without_controls};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::protocols::quake::infostring::{
     InfostringWriter, MAX_LINES, UNKNOWN_PING_MS, wire_name,
@@ -79,12 +79,13 @@ pub struct Quake2Responder {
 impl Quake2Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &Quake2Config) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let count = |count: i64| count.clamp(0, MAX_COUNT);
         let clients = count(status.players.count());
         let max = status.players.max.map(count);
         let names = status.name.iter().chain(&status.motd);
-        let mut names = names.map(|name| name.without_section_codes().replace('\n', " "));
+        let mut names = names.map(|name| name.raw().replace('\n', " "));
         let name = names
             .find(|name| !name.trim().is_empty())
             .unwrap_or_default();

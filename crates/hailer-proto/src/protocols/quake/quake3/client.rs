@@ -234,8 +234,8 @@ fn bots(info: &Infostring<'_>, clients: i64) -> Option<i64> {
     info.number("bots").or_else(|| humans.and_then(others))
 }
 
-/// Returns the color codes of the game (spec/quake3.md#6).
-fn carets(info: &Infostring<'_>) -> Carets {
+/// Returns the color codes of the game, by its variables (spec/quake3.md#6).
+pub(super) fn carets<'a>(find: impl Fn(&str) -> Option<&'a [u8]>) -> Carets {
     const DARK_PLACES: &[&str] = &[
         "Xonotic",
         "Nexuiz",
@@ -245,14 +245,14 @@ fn carets(info: &Infostring<'_>) -> Carets {
         "DarkPlaces",
     ];
     let starts = |key: &str, starts: &[&str]| {
-        let value = info.find(key).unwrap_or_default();
+        let value = find(key).unwrap_or_default();
         starts
             .iter()
             .any(|start| value.starts_with(start.as_bytes()))
     };
-    if info.find("daemonver").is_some() {
+    if find("daemonver").is_some() {
         Carets::Daemon
-    } else if info.find("gameversion").is_some() || starts("gamename", DARK_PLACES) {
+    } else if find("gameversion").is_some() || starts("gamename", DARK_PLACES) {
         Carets::DarkPlaces
     } else if starts("version", &["JAmp", "JK2MP", "CoD", "IW"])
         || starts("gamename", &["Call of Duty", "CoD"])
@@ -274,7 +274,7 @@ fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
         utf8,
         ..
     } = reply;
-    let carets = carets(&info);
+    let carets = carets(|key| info.find(key));
     let text = |bytes| Text::western_carets(bytes, carets);
     let mut status = Box::<Status>::default();
     status.name = info.take_filled(&["sv_hostname", "hostname"]).map(text);

@@ -4,8 +4,9 @@
 //! (default 1,400). Lines that do not fit are left out from the end; the variable `listed` has the
 //! number of those that are sent.
 
+use super::client::carets;
 use super::message::{self, Kind, Request};
-use crate::model::{Status, Value};
+use crate::model::{Codes, Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
 use crate::protocols::quake::infostring::{InfostringWriter, UNKNOWN_PING_MS, wire_name};
 use crate::token::Epoch;
@@ -107,6 +108,7 @@ pub struct Quake3Responder {
 impl Quake3Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &Quake3Config) -> Self {
+        let status = &*status.with_codes(codes(status));
         let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
         let clients = status.players.count().clamp(0, MAX_COUNT);
         let variables = Variables::new(status, config, clients);
@@ -172,6 +174,19 @@ impl Responder for Quake3Responder {
     }
 }
 
+/// Returns the color codes that clients take the game of the reply for.
+fn codes(status: &Status) -> Codes {
+    let rule = |key: &str| status.rules.iter().find(|rule| rule.key == key);
+    Codes::Carets(carets(|key| {
+        let value = match key {
+            "version" => status.version.as_deref(),
+            "gamename" => status.game.as_deref(),
+            key => rule(key).map(|rule| rule.value.as_str()),
+        };
+        value.map(str::as_bytes)
+    }))
+}
+
 /// Appends the challenge as the last pair, so that a truncated reply lacks it.
 fn write_challenge(challenge: &[u8], out: &mut Vec<u8>) {
     if !challenge.is_empty() {
@@ -199,7 +214,7 @@ impl Variables {
     fn new(status: &Status, config: &Quake3Config, clients: i64) -> Self {
         let own = |text: &Option<compact_str::CompactString>| text.as_deref().map(String::from);
         let names = status.name.iter().chain(&status.motd);
-        let mut names = names.map(|name| name.without_section_codes().replace('\n', " "));
+        let mut names = names.map(|name| name.raw().replace('\n', " "));
         let protocol = match status.extra("protocol") {
             Some(Value::Int(protocol)) => Some(*protocol),
             _ => None,

@@ -4,7 +4,7 @@
 
 use super::client::STATES;
 use super::message::{self, FLAG_MODDED, Request, SHORTEST_REPLY};
-use crate::model::{Status, Value, without_controls};
+use crate::model::{Codes, Status, Value, without_controls};
 use crate::protocol::{Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
@@ -31,6 +31,7 @@ pub struct SatisfactoryResponder {
 impl SatisfactoryResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let names = status.name.iter().chain(&status.motd);
         let mut names = names.map(|name| without_controls(&name.plain()));
         let name = names.find(|name| !name.trim().is_empty());

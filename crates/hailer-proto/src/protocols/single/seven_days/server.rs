@@ -3,7 +3,7 @@
 //! Limits: texts of 500 bytes, messages of 4 KiB. Rules that do not fit are left out.
 
 use super::message::{self, GAME_TYPE};
-use crate::model::{Status, Text, Value, without_controls};
+use crate::model::{Codes, Status, Text, Value, without_controls};
 use crate::one_request::stream::Server;
 use crate::wire::{Error, cut};
 use alloc::format;
@@ -43,6 +43,7 @@ pub struct SevenDaysServer {
 impl SevenDaysServer {
     /// Encodes the information for this status.
     pub fn new(status: &Status) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let mut body = Vec::new();
         add("GameType", &String::from_utf8_lossy(GAME_TYPE), &mut body);
         let plain = |text: Option<&Text>| text.map(Text::plain);

@@ -3,7 +3,7 @@
 //! Limits: texts of 500 characters.
 
 use super::message::{self, REQUEST};
-use crate::model::{Status, Text, Value, is_control};
+use crate::model::{Codes, Status, Text, Value, is_control};
 use crate::one_request::stream::{Server, is_complete};
 use crate::wire::Error;
 use alloc::format;
@@ -22,6 +22,7 @@ pub struct TibiaServer {
 impl TibiaServer {
     /// Encodes the reply for this status.
     pub fn new(status: &Status) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let mut out = Vec::from(*b"<?xml version=\"1.0\"?><tsqp version=\"1.0\"><serverinfo");
         let extra = |key: &str| match status.extra(key) {
             Some(Value::Str(text)) => String::from(text.as_str()),

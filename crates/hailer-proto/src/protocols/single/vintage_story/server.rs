@@ -3,7 +3,7 @@
 //! Limits: texts have at most 1,000 bytes.
 
 use super::message::{self, REQUEST, ServerStatus};
-use crate::model::{Status, Text, is_control};
+use crate::model::{Codes, Status, Text, is_control};
 use crate::one_request::stream::{Server, is_complete};
 use crate::wire::{Error, cut};
 use alloc::string::String;
@@ -21,6 +21,7 @@ pub struct VintageStoryServer {
 impl VintageStoryServer {
     /// Encodes the reply for this status.
     pub fn new(status: &Status) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let plain = |text: Option<&Text>| line(&text.map(Text::plain).unwrap_or_default());
         let name = plain(status.name.as_ref());
         let motd = plain(status.motd.as_ref());

@@ -3,7 +3,7 @@
 //! Limits: 10 commands of a connection, lines of 256 bytes, texts of 200 bytes, 512 players.
 
 use super::message::{COMMANDS, GREETING};
-use crate::model::{Player, Status, Text, Value, is_control};
+use crate::model::{Codes, Player, Status, Text, Value, is_control};
 use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::protocols::teamspeak::command_lines;
 use crate::token::Epoch;
@@ -41,6 +41,7 @@ struct Replies {
 impl TeamSpeak2Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status) -> Self {
+        let status = &*status.with_codes(Codes::None);
         Self(Arc::new(Replies {
             info: info(status),
             players: players(status),

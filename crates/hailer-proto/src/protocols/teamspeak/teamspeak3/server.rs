@@ -4,7 +4,7 @@
 
 use super::client::VOICE_PORT;
 use super::message::{self, COMMANDS, END, GREETING};
-use crate::model::{Player, Status, Text, Value, is_control};
+use crate::model::{Codes, Player, Status, Text, Value, is_control};
 use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
 use crate::protocols::teamspeak::command_lines;
 use crate::token::Epoch;
@@ -48,6 +48,7 @@ struct Replies {
 impl TeamSpeak3Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status) -> Self {
+        let status = &*status.with_codes(Codes::None);
         let port = status.address.as_ref().and_then(|address| address.port);
         // The port of queries is not that for voice.
         let port = port.filter(|port| *port != super::INFO.port);
