@@ -49,6 +49,9 @@ pub(crate) struct Dialect {
     pub score: &'static str,
     /// Whether rows keep the slots of players.
     pub has_slots: bool,
+    /// Whether every player has a score and a ping, 0 if the status has none: rust gamedig refuses
+    /// the reply otherwise.
+    pub needs_members: bool,
     /// Whether a key means something else than a setting.
     pub is_reserved: fn(&str) -> bool,
 }
@@ -88,14 +91,11 @@ impl Outgoing {
                 .map(|max| pair("maxplayers", &max.to_string())),
         );
         info.push(pair("password", has_password));
+        // Clients refuse replies without a version, or show one of their own.
+        let version = pair("gamever", status.version.as_deref().unwrap_or_default());
+        let game = option("gamename", status.game.as_deref());
         let mut out = Self {
-            basic: [
-                option("gamename", status.game.as_deref()),
-                option("gamever", status.version.as_deref()),
-            ]
-            .into_iter()
-            .flatten()
-            .collect(),
+            basic: game.into_iter().chain([version]).collect(),
             info,
             rules: dialect.rules(status),
             players: Vec::new(),
@@ -255,10 +255,11 @@ impl Dialect {
         teams: &[Row],
         fields: &mut Vec<(String, String)>,
     ) {
-        if let Some(score) = player.score {
+        let default = self.needs_members.then_some(0);
+        if let Some(score) = player.score.or(default) {
             fields.push((self.score.into(), score.to_string()));
         }
-        if let Some(ping) = player.latency_ms {
+        if let Some(ping) = player.latency_ms.map(i64::from).or(default) {
             fields.push(("ping".into(), ping.to_string()));
         }
         let name = self.clean(player.team.as_deref().unwrap_or_default(), MAX_VALUE);

@@ -71,6 +71,8 @@ pub struct GameSpy1Responder {
     bytes: Vec<u8>,
     /// Group and end in `bytes` of each entry.
     entries: Vec<(u8, usize)>,
+    /// Bytes that rules leave to players and teams in a reply with both.
+    reserved: usize,
     /// Start of short replies: the counts.
     short: Vec<u8>,
     /// Name in short replies.
@@ -81,18 +83,34 @@ const DIALECT: Dialect = Dialect {
     ends: &['\\', '\0'],
     score: "frags",
     has_slots: true,
+    needs_members: true,
     is_reserved: |key| matches!(key, "final" | "queryid" | "echo") || has_index(key),
+};
+
+/// Without the defaults of members that a player lacks.
+const SHORT_DIALECT: Dialect = Dialect {
+    needs_members: false,
+    ..DIALECT
 };
 
 impl GameSpy1Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &GameSpy1Config) -> Self {
-        let outgoing = Outgoing::new(status, &DIALECT);
+        let responder = Self::with(&Outgoing::new(status, &DIALECT), config);
+        if responder.bytes.len() <= responder.room {
+            return responder;
+        }
+        // More players fit without the defaults.
+        Self::with(&Outgoing::new(status, &SHORT_DIALECT), config)
+    }
+
+    fn with(outgoing: &Outgoing, config: &GameSpy1Config) -> Self {
         let mut responder = Self {
             room: config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - END_ROOM,
             query: 0,
             bytes: Vec::new(),
             entries: Vec::new(),
+            reserved: 0,
             short: Vec::new(),
             short_name: Vec::new(),
         };
@@ -102,17 +120,19 @@ impl GameSpy1Responder {
             (group::RULES, &outgoing.rules),
         ] {
             for pair in pairs {
-                responder.add(group, core::iter::once(pair), &outgoing);
+                responder.add(group, core::iter::once(pair), outgoing);
             }
         }
+        let end_of_rules = responder.bytes.len();
         let players = outgoing.players.iter().map(|row| keys(row, "", "player"));
         let teams = outgoing.teams.iter().map(|row| keys(row, "t", "teamname"));
         for row in players.chain(teams) {
-            responder.add(group::PLAYERS, row.iter(), &outgoing);
+            responder.add(group::PLAYERS, row.iter(), outgoing);
         }
+        responder.reserved = (responder.bytes.len() - end_of_rules).min(responder.room / 2);
         let value = |key: &str| outgoing.info.iter().find(|(own, _)| own == key);
         for (key, value) in ["numplayers", "maxplayers"].into_iter().filter_map(value) {
-            write_pair(key, value, &outgoing, &mut responder.short);
+            write_pair(key, value, outgoing, &mut responder.short);
         }
         if let Some((_, name)) = value("hostname") {
             outgoing.text(name, &mut responder.short_name);
@@ -139,9 +159,12 @@ impl GameSpy1Responder {
         }
     }
 
-    /// Appends the reply: the entries of these groups, until one does not fit.
+    /// Appends the reply: the entries of these groups, until one does not fit. Rules that do not fit
+    /// before the players are left out.
     fn write(&self, groups: u8, out: &mut Vec<u8>) {
         let end_of_pairs = out.len() + self.room;
+        let has_players = groups & group::PLAYERS != 0;
+        let mut end_of_rules = end_of_pairs - if has_players { self.reserved } else { 0 };
         let mut start = 0;
         for &(group, end) in &self.entries {
             let entry = self.bytes.get(start..end).unwrap_or_default();
@@ -149,7 +172,13 @@ impl GameSpy1Responder {
             if group & groups == 0 {
                 continue;
             }
-            if out.len() + entry.len() > end_of_pairs {
+            let end = out.len() + entry.len();
+            if group == group::RULES && end > end_of_rules {
+                // No later one either.
+                end_of_rules = 0;
+                continue;
+            }
+            if end > end_of_pairs {
                 break;
             }
             out.extend_from_slice(entry);
@@ -283,14 +312,14 @@ mod tests {
         assert_eq!(
             reply,
             String::from(
-                "\\gamename\\ut\\hostname\\Harbour Keep\\mapname\\\\gametype\\\\numplayers\\1\\maxplayers\\64\
-                 \\password\\0\\timelimit\\20\\player_0\\player 0\\team_0\\255\\final\\"
+                "\\gamename\\ut\\gamever\\\\hostname\\Harbour Keep\\mapname\\\\gametype\\\\numplayers\\1\\maxplayers\\64\
+                 \\password\\0\\timelimit\\20\\player_0\\player 0\\frags_0\\0\\ping_0\\0\\team_0\\255\\final\\"
             ) + &id
         );
         let (_, reply) = answer(&responder, b"\\rules\\\\basic\\");
         assert_eq!(
             reply,
-            String::from("\\gamename\\ut\\timelimit\\20\\final\\") + &id
+            String::from("\\gamename\\ut\\gamever\\\\timelimit\\20\\final\\") + &id
         );
         let (_, reply) = answer(&responder, b"\\echo\\mill");
         assert_eq!(reply, String::from("\\echo\\mill\\final\\") + &id);
@@ -329,6 +358,48 @@ mod tests {
             b"\\status\\",
         );
         assert!(reply.contains("\\player_199\\"), "{}", reply.len());
+    }
+
+    #[test]
+    fn rules_leave_room_for_players() {
+        let mut status = status(3);
+        status.rules = (0..200)
+            .map(|i| crate::Rule {
+                key: format!("rule{i}").into(),
+                value: "value".into(),
+            })
+            .collect();
+        let count = |reply: &str, key: &str| reply.matches(key).count();
+        let (_, reply) = answer(&new(&status), b"\\status\\");
+        assert!(reply.len() > DEFAULT_REPLY - 50, "{}", reply.len());
+        assert_eq!(count(&reply, "\\player_"), 3);
+        assert!(count(&reply, "\\rule") > 60);
+        // Many players have at most half of the reply.
+        status.players = self::status(200).players;
+        let (_, reply) = answer(&new(&status), b"\\status\\");
+        assert!((DEFAULT_REPLY - 50..=DEFAULT_REPLY).contains(&reply.len()));
+        assert!(count(&reply, "\\rule") > 30, "{reply}");
+        assert!(count(&reply, "\\player_") > 10, "{reply}");
+        // Alone, rules have all of it.
+        let (_, rules) = answer(&new(&status), b"\\rules\\");
+        assert!(count(&rules, "\\rule") > 80, "{rules}");
+    }
+
+    /// rust gamedig refuses the reply otherwise. If not all fit, more do without the defaults.
+    #[test]
+    fn players_have_scores_and_pings() {
+        let (_, reply) = answer(&new(&status(30)), b"\\players\\");
+        assert!(
+            reply.contains("\\player_29\\player 29\\team_29\\"),
+            "{reply}"
+        );
+        let mut status = status(2);
+        status.players.list[1].score = Some(-3);
+        status.players.list[1].latency_ms = Some(40);
+        let (_, reply) = answer(&new(&status), b"\\players\\");
+        let expected = "\\player_0\\player 0\\frags_0\\0\\ping_0\\0\\team_0\\255\
+            \\player_1\\player 1\\frags_1\\-3\\ping_1\\40\\team_1\\255\\final\\";
+        assert!(reply.starts_with(expected), "{reply}");
     }
 
     #[test]
@@ -382,9 +453,9 @@ mod tests {
         .into();
         let (_, reply) = answer(&new(&status), b"\\status\\");
         let part = message::parse_part(reply.as_bytes(), &mut Notes::default()).unwrap();
-        assert_eq!(part.pairs[0].1, b"a numplayers 9 b");
+        assert_eq!(part.pairs[1].1, b"a numplayers 9 b");
         assert_eq!(part.pairs.last(), Some(&(&b"a b"[..], &b"c"[..])));
-        assert_eq!(part.pairs.len(), 7, "{reply}");
+        assert_eq!(part.pairs.len(), 8, "{reply}");
     }
 
     #[test]

@@ -67,6 +67,7 @@ const DIALECT: Dialect = Dialect {
     ends: &['\0'],
     score: "score",
     has_slots: false,
+    needs_members: true,
     is_reserved: |_| false,
 };
 
@@ -76,6 +77,10 @@ pub struct GameSpy2Responder {
     max_reply: usize,
     /// Pairs, each with two NULs, without the empty key at the end.
     pairs: Vec<u8>,
+    /// End of each pair in `pairs`.
+    pair_ends: Vec<usize>,
+    /// Number of pairs before the rules.
+    known_pairs: usize,
     players: Table,
     teams: Table,
     /// Pairs of short replies, without the name.
@@ -93,24 +98,39 @@ struct Table {
     ends: Vec<usize>,
 }
 
+/// Without the defaults of members that a player lacks.
+const SHORT_DIALECT: Dialect = Dialect {
+    needs_members: false,
+    ..DIALECT
+};
+
 impl GameSpy2Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &GameSpy2Config) -> Self {
+        let responder = Self::with(&Outgoing::new(status, &DIALECT), config);
+        let tables = responder.players.length() + responder.teams.length();
+        if responder.pairs.len() + tables <= responder.max_reply - FRAME_BYTES {
+            return responder;
+        }
+        // More players fit without the defaults.
+        Self::with(&Outgoing::new(status, &SHORT_DIALECT), config)
+    }
+
+    fn with(outgoing: &Outgoing, config: &GameSpy2Config) -> Self {
         let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
-        let outgoing = Outgoing::new(status, &DIALECT);
         let mut pairs = Vec::new();
+        let mut pair_ends = Vec::new();
         for pair in outgoing.pairs() {
-            let length = pairs.len();
-            write_pair(pair, &outgoing, &mut pairs);
+            write_pair(pair, outgoing, &mut pairs);
             if pairs.len() > max_reply - FRAME_BYTES {
-                pairs.truncate(length);
                 break;
             }
+            pair_ends.push(pairs.len());
         }
         let find = |key: &str| outgoing.info.iter().find(|(own, _)| own == key);
         let mut short = Vec::new();
         for pair in ["numplayers", "maxplayers"].into_iter().filter_map(find) {
-            write_pair(pair, &outgoing, &mut short);
+            write_pair(pair, outgoing, &mut short);
         }
         let mut short_name = Vec::new();
         if let Some((_, name)) = find("hostname") {
@@ -118,9 +138,11 @@ impl GameSpy2Responder {
         }
         Self {
             max_reply,
-            players: Table::new(&outgoing.players, "_", &outgoing),
-            teams: Table::new(&outgoing.teams, "_t", &outgoing),
+            players: Table::new(&outgoing.players, "_", outgoing),
+            teams: Table::new(&outgoing.teams, "_t", outgoing),
             pairs,
+            pair_ends,
+            known_pairs: outgoing.basic.len() + outgoing.info.len(),
             short,
             short_name,
         }
@@ -135,7 +157,11 @@ impl GameSpy2Responder {
         let end = out.len() + self.max_reply;
         qr2::write_reply_header(session, out);
         if server == Selector::All {
-            out.extend_from_slice(&self.pairs);
+            let reserved = match players {
+                Selector::All => self.players.length().min(self.max_reply / 2),
+                _ => 0,
+            };
+            out.extend_from_slice(self.pairs(reserved));
             out.push(0);
         }
         if players == Selector::All {
@@ -149,6 +175,21 @@ impl GameSpy2Responder {
         if teams == Selector::All {
             self.teams.write(end, out);
         }
+    }
+
+    /// Returns the pairs. Rules leave `reserved` bytes to the players.
+    fn pairs(&self, reserved: usize) -> &[u8] {
+        let room = self.max_reply - FRAME_BYTES;
+        let fits = |room| {
+            self.pair_ends
+                .iter()
+                .take_while(|end| **end <= room)
+                .count()
+        };
+        let count = fits(room - reserved).max(self.known_pairs.min(self.pair_ends.len()));
+        let end = self.pair_ends.get(..count).and_then(<[_]>::last);
+        let pairs = self.pairs.get(..end.copied().unwrap_or_default());
+        pairs.unwrap_or_default()
     }
 }
 
@@ -170,6 +211,10 @@ impl Table {
             table.ends.push(table.rows.len());
         }
         table
+    }
+
+    fn length(&self) -> usize {
+        2 + self.fields.len() + self.rows.len()
     }
 
     /// Appends the table with as many rows as fit before `end`.
@@ -307,8 +352,9 @@ mod tests {
     fn sections_are_sent_as_requested() {
         let responder = new(&status(2));
         let pairs =
-            b"hostname\0Harbour Keep\0mapname\0\0gametype\0\0numplayers\x002\0password\x000\0\0";
-        let players = b"\0\x02player_\0score_\0team_\0\0player 0\x000\x000\0player 1\x001\x001\0";
+            b"gamever\0\0hostname\0Harbour Keep\0mapname\0\0gametype\0\0numplayers\x002\0password\x000\0\0";
+        let players =
+            b"\0\x02player_\0score_\0ping_\0team_\0\0player 0\x000\x000\x000\0player 1\x001\x000\x001\0";
         let teams = b"\0\x02team_t\0score_t\0\0Red\x000\0Blue\x000\0";
         for (body, expected) in [
             (b"\xFF\0\0".as_slice(), pairs.to_vec()),
@@ -379,11 +425,44 @@ mod tests {
     }
 
     #[test]
-    fn players_have_teams_and_teams_have_scores() {
+    fn rules_leave_room_for_players() {
+        let all = Sections {
+            has_server: true,
+            has_players: true,
+            has_teams: true,
+        };
+        let read = |players, body, sections| {
+            let mut status = status(players);
+            status.rules = (0..200)
+                .map(|i| crate::Rule {
+                    key: format!("rule{i}").into(),
+                    value: "value".into(),
+                })
+                .collect();
+            let (_, bytes) = answer(&new(&status), body);
+            assert!((DEFAULT_REPLY - 50..=DEFAULT_REPLY).contains(&bytes.len()));
+            let mut reply = Reply::default();
+            parse_reply(&bytes, sections, &mut reply, &mut Notes::default()).unwrap();
+            (reply.pairs.len(), reply.players.len())
+        };
+        let (pairs, players) = read(3, b"\xFF\xFF\xFF", all);
+        assert!(pairs > 80 && players == 3, "{pairs} {players}");
+        // Many players have at most half of the reply.
+        let (pairs, players) = read(300, b"\xFF\xFF\xFF", all);
+        assert!(pairs > 40 && players > 25, "{pairs} {players}");
+        // Alone, rules have all of it.
+        let (pairs, _) = read(3, b"\xFF\0\0", Sections::INFO);
+        assert!(pairs > 90, "{pairs}");
+    }
+
+    /// rust gamedig refuses the reply otherwise.
+    #[test]
+    fn players_have_scores_pings_and_teams_and_teams_have_scores() {
         let mut status = status(2);
         status.players.list[1].team = None;
         let (_, reply) = answer(&new(&status), b"\0\xFF\xFF");
-        let players = b"\0\x02player_\0score_\0team_\0\0player 0\x000\x000\0player 1\x001\x00255\0";
+        let players =
+            b"\0\x02player_\0score_\0ping_\0team_\0\0player 0\x000\x000\x000\0player 1\x001\x000\x00255\0";
         let teams = b"\0\x01team_t\0score_t\0\0Red\x000\0";
         assert_eq!(reply, [b"\0HAIL".as_slice(), players, teams].concat());
     }

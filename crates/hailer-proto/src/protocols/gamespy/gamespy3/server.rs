@@ -74,6 +74,7 @@ const DIALECT: Dialect = Dialect {
     ends: &['\0'],
     score: "score",
     has_slots: false,
+    needs_members: false,
     is_reserved: |key| qr2::is_number_key(key.as_bytes()),
 };
 
@@ -374,7 +375,7 @@ mod tests {
     fn a_part_repeats_the_last_entry_of_the_part_before() {
         let header = REPLY_HEADER + SPLITNUM.len() + 1;
         let mut repeated = [0; 2];
-        for (players, rules) in [(250, 0), (0, 30)] {
+        for (players, rules) in [(250, 0), (240, 0), (0, 30)] {
             for pair in parts(&status(players, rules)).windows(2) {
                 let kind = pair[1][header];
                 // Server values follow their key, rows follow field and number.
@@ -397,7 +398,7 @@ mod tests {
 
     #[test]
     fn the_smallest_reply_is_that_of_the_kit() {
-        let expected = b"\0HAILsplitnum\0\x80\0hostname\0Harbour Keep\0mapname\0\0gametype\0\0numplayers\x000\0password\x000\0\0\
+        let expected = b"\0HAILsplitnum\0\x80\0gamever\0\0hostname\0Harbour Keep\0mapname\0\0gametype\0\0numplayers\x000\0password\x000\0\0\
             \x01player_\0\0\0\0\x02team_t\0\0\0\0";
         let parts = parts(&status(0, 0));
         assert_eq!(

@@ -369,7 +369,10 @@ impl Body<'_> {
             self.text(key, &mut out);
             self.text(value, &mut out);
         }
-        let end = PAIRS_END.len() + 1;
+        let names = self.status.players.list.iter();
+        let names: usize = names.map(|player| player.name.raw().len() + 1).sum();
+        // So that there is room for players.
+        let end = PAIRS_END.len() + 1 + names.min(self.limit / 2);
         let mut sent: Vec<Vec<u8>> = Vec::new();
         for rule in &self.status.rules {
             // A rule must not repeat a pair in either spelling or an earlier rule, nor end the
@@ -814,6 +817,14 @@ mod tests {
                     .iter()
                     .enumerate()
                     .all(|(i, name)| *name == format!("player_{i}").as_bytes())
+            );
+            // Rules leave room for players.
+            let names: usize = full.players.iter().map(|name| name.len() + 1).sum();
+            let all = status.players.list.iter();
+            let all: usize = all.map(|player| player.name.raw().len() + 1).sum();
+            assert!(
+                names + 16 > all.min(max_reply / 4),
+                "{names} of {all}, {max_reply}"
             );
         }
     }

@@ -246,8 +246,9 @@ impl Dictionary {
         let is_count = self.limit == MAX_TINY_DICTIONARY;
         let is_known = !is_count && self.keys.iter().any(|known| known == key);
         let length = key.len() + value.len() + 2;
-        if key.is_empty() || value.is_empty() || is_known || self.bytes.len() + length > self.limit
-        {
+        // Clients take a server without a name for a silent one.
+        let is_absent = key.is_empty() || value.is_empty() && key != "si_name";
+        if is_absent || is_known || self.bytes.len() + length > self.limit {
             return;
         }
         self.bytes.extend(format!("{key}\0{value}\0").bytes());
@@ -381,6 +382,25 @@ mod tests {
         status.players.max = Some(4);
         status.players.set_list(vec![player]);
         status
+    }
+
+    /// qstat waits for it.
+    #[test]
+    fn a_server_without_a_name_has_an_empty_one() {
+        let status = Status {
+            name: Some(Text::unformatted("")),
+            ..status()
+        };
+        let (_, reply) = answer(&responder(&status, "doom3"), PLAIN);
+        let pairs = b"\0si_name\0\0si_map\0game/mp/d3dm1\0";
+        assert!(
+            reply.windows(pairs.len()).any(|part| part == pairs),
+            "{reply:?}"
+        );
+        let mut notes = Notes::default();
+        let read = Reply::read(&reply, &mut notes).unwrap();
+        assert_eq!(read.players.map(|list| list.len()), Some(1));
+        assert_eq!(notes.met().count(), 0);
     }
 
     #[test]

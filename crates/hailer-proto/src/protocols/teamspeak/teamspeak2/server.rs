@@ -77,7 +77,8 @@ fn info(status: &Status) -> Vec<u8> {
         ("currentchannels", extra("channels")),
         ("uptime", extra("uptime")),
     ] {
-        if !value.is_empty() {
+        // Clients take a server without a name for a silent one.
+        if !value.is_empty() || key == "name" {
             out.extend(format!("server_{key}={value}\r\n").bytes());
         }
     }
@@ -86,11 +87,15 @@ fn info(status: &Status) -> Vec<u8> {
 }
 
 fn players(status: &Status) -> Vec<u8> {
-    let mut out = Vec::from(*b"p_id\tc_id\tping\tlogintime\tidletime\tnick\r\n");
+    // All columns of real servers: some clients read them by position. Guests see no addresses and
+    // no login names.
+    let columns = "p_id\tc_id\tps\tbs\tpr\tbr\tpl\tping\tlogintime\tidletime\tcprivs\tpprivs\tpflags\tip\tnick\t\
+        loginname\r\n";
+    let mut out = Vec::from(columns.as_bytes());
     for (index, player) in status.players.list.iter().take(MAX_PLAYERS).enumerate() {
         let extra = |key: &str, default: i64| extra(player, key).unwrap_or(default);
         let row = format!(
-            "{}\t{}\t{}\t{}\t{}\t\"{}\"\r\n",
+            "{}\t{}\t0\t0\t0\t0\t0\t{}\t{}\t{}\t0\t0\t0\t\"0.0.0.0\"\t\"{}\"\t\"\"\r\n",
             extra("id", index as i64 + 1),
             extra("channel", DEFAULT_CHANNEL),
             player.latency_ms.unwrap_or(0),
@@ -185,7 +190,9 @@ impl Connection for TeamSpeak2Connection {
                 return Some(ConnectionStep::Bad(error));
             }
             self.commands += 1;
-            match command {
+            // The port of a virtual server may follow, which is then not selected before.
+            let word = command.split(|byte| *byte == b' ').next();
+            match word.unwrap_or_default() {
                 b"" => {}
                 b"si" => out.extend_from_slice(&self.replies.info),
                 b"pl" => out.extend_from_slice(&self.replies.players),
@@ -194,7 +201,7 @@ impl Connection for TeamSpeak2Connection {
                     return Some(ConnectionStep::Close);
                 }
                 b"cl" => out.extend_from_slice(&self.replies.channels),
-                _ if command.starts_with(b"sel ") => out.extend(b"OK\r\n"),
+                b"sel" if command != b"sel" => out.extend(b"OK\r\n"),
                 _ => out.extend(b"ERROR, unknown command\r\n"),
             }
             None
@@ -207,10 +214,10 @@ mod tests {
     use super::*;
     use crate::model::Extra;
 
-    /// Some clients wait for a list that is not empty.
-    #[test]
-    fn lists_the_channels_of_players_and_the_default_one() {
+    /// Returns the reply to commands of a server with one player.
+    fn answer(commands: &[u8]) -> String {
         let mut player = Player::named(Text::unformatted("Al"));
+        player.latency_ms = Some(23);
         player.extra.push(Extra::new("channel", 7_i64));
         let mut status = Status::default();
         status.players.set_list([player].into());
@@ -219,10 +226,63 @@ mod tests {
         let mut connection = responder.connection(from).unwrap();
         connection.open(&mut Vec::new());
         let mut out = Vec::new();
-        connection.receive(Epoch(1), b"cl\n", &mut out);
+        connection.receive(Epoch(1), commands, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// As qstat sends them.
+    #[test]
+    fn commands_may_name_the_virtual_server() {
+        for command in ["si", "pl", "cl"] {
+            let named = answer(format!("{command} 8767\n").as_bytes());
+            assert_eq!(named, answer(format!("{command}\n").as_bytes()));
+            assert!(named.ends_with("OK\r\n"), "{named}");
+        }
+        assert_eq!(answer(b"sel 8767\n"), "OK\r\n");
+        for command in ["sel", "six", "pl8767"] {
+            let reply = answer(format!("{command}\n").as_bytes());
+            assert_eq!(reply, "ERROR, unknown command\r\n");
+        }
+    }
+
+    /// qstat reads them by position.
+    #[test]
+    fn players_have_all_columns_of_a_real_server() {
+        let reply = answer(b"pl\n");
+        let mut lines = reply.lines().map(|line| line.split('\t'));
+        let (columns, player) = (lines.next().unwrap(), lines.next().unwrap());
+        assert_eq!(columns.clone().count(), 16);
+        let fields: Vec<_> = columns
+            .zip(player)
+            .filter(|(_, value)| *value != "0")
+            .collect();
+        let expected = [
+            ("p_id", "1"),
+            ("c_id", "7"),
+            ("ping", "23"),
+            ("ip", "\"0.0.0.0\""),
+            ("nick", "\"Al\""),
+            ("loginname", "\"\""),
+        ];
+        assert_eq!(fields, expected);
+    }
+
+    /// qstat waits for it.
+    #[test]
+    fn a_server_without_a_name_has_an_empty_one() {
+        let reply = answer(b"si\n");
+        assert!(
+            reply.starts_with("server_name=\r\nserver_password=0\r\n"),
+            "{reply}"
+        );
+    }
+
+    /// Some clients wait for a list that is not empty.
+    #[test]
+    fn lists_the_channels_of_players_and_the_default_one() {
         let expected = "id\tcodec\tparent\torder\tmaxusers\tname\tflags\tpassword\ttopic\r\n\
             1\t0\t-1\t0\t-1\t\"Default Channel\"\t0\t0\t\"\"\r\n\
             7\t0\t-1\t1\t-1\t\"Channel 7\"\t0\t0\t\"\"\r\nOK\r\n";
-        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert_eq!(answer(b"cl\n"), expected);
     }
 }
