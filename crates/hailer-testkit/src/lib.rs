@@ -15,6 +15,7 @@ pub mod openmetrics;
 pub mod postgres;
 pub mod proxy;
 pub mod pypi;
+pub mod qstat;
 #[cfg(feature = "redis")]
 pub mod redis;
 #[cfg(feature = "servers")]

@@ -6,6 +6,30 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+/// Protocols that have a responder, and the types of node-gamedig that speak them.
+pub const GAMEDIG_TYPES: &[(&str, &str)] = &[
+    ("a2s", "protocol-valve"),
+    ("ase", "protocol-ase"),
+    ("battlefield", "protocol-battlefield"),
+    ("doom3", "protocol-doom3"),
+    ("gamespy1", "protocol-gamespy1"),
+    ("gamespy2", "protocol-gamespy2"),
+    ("gamespy3", "protocol-gamespy3"),
+    ("minecraft-bedrock", "protocol-minecraftbedrock"),
+    ("minecraft-query", "protocol-gamespy3"),
+    ("minecraft-status", "protocol-minecraftvanilla"),
+    ("mumble", "protocol-mumbleping"),
+    ("quake1", "protocol-quake1"),
+    ("quake2", "protocol-quake2"),
+    ("quake3", "protocol-quake3"),
+    ("samp", "protocol-samp"),
+    ("satisfactory", "protocol-satisfactory"),
+    ("starmade", "protocol-starmade"),
+    ("teamspeak2", "protocol-teamspeak2"),
+    ("teamspeak3", "protocol-teamspeak3"),
+    ("unreal2", "protocol-unreal2"),
+];
+
 /// Returns the folder of a package's modules, for `NODE_PATH`: `target/npm`, where `.ci/run` installs
 /// them. Without the package, prints that the test was skipped.
 ///

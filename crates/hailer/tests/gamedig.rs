@@ -10,29 +10,10 @@ use hailer::proto::registry;
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer_testkit::{npm, statuses};
 
-/// Protocols, and the types of node-gamedig that speak them.
-const TYPES: &[(&str, &str)] = &[
-    ("a2s", "protocol-valve"),
-    ("ase", "protocol-ase"),
-    ("battlefield", "protocol-battlefield"),
-    ("doom3", "protocol-doom3"),
-    ("gamespy1", "protocol-gamespy1"),
-    ("gamespy2", "protocol-gamespy2"),
-    ("gamespy3", "protocol-gamespy3"),
-    ("minecraft-bedrock", "protocol-minecraftbedrock"),
+/// Protocols, and a type that reads all three of them at one port.
+const MINECRAFT: &[(&str, &str)] = &[
     ("minecraft-query", "minecraft"),
-    ("minecraft-query", "protocol-gamespy3"),
     ("minecraft-status", "minecraft"),
-    ("minecraft-status", "protocol-minecraftvanilla"),
-    ("mumble", "protocol-mumbleping"),
-    ("quake1", "protocol-quake1"),
-    ("quake2", "protocol-quake2"),
-    ("quake3", "protocol-quake3"),
-    ("samp", "protocol-samp"),
-    ("starmade", "protocol-starmade"),
-    ("teamspeak2", "protocol-teamspeak2"),
-    ("teamspeak3", "protocol-teamspeak3"),
-    ("unreal2", "protocol-unreal2"),
 ];
 
 /// Numbers of queries at the same time.
@@ -60,10 +41,10 @@ fn node_gamedig_gets_all_its_answers() {
             inherited: None,
         }
     };
-    let listeners = TYPES.iter().map(listener).collect();
+    let types = || npm::GAMEDIG_TYPES.iter().chain(MINECRAFT);
+    let listeners = types().map(listener).collect();
     let pool = ResponderPool::start(listeners, &PoolConfig::default()).expect("free ports");
-    let runs: Vec<(&str, u16, &[usize])> = TYPES
-        .iter()
+    let runs: Vec<(&str, u16, &[usize])> = types()
         .zip(pool.addresses())
         .map(|((_, kind), address)| (*kind, address.port(), COUNTS))
         .collect();

@@ -1,9 +1,15 @@
 // Reads servers with node-gamedig. Arguments: JSON list of [type, port], address. Prints a JSON list with the
 // fields that it read of each, or its error.
+//
+// All queries share one client, thus one socket. Sockets of several clients may have the same port, because
+// the client sets `reuseAddr`: then all but one of them receive nothing.
 import { GameDig } from 'gamedig'
 
+const client = new GameDig()
+const servers = JSON.parse(process.argv[1])
+const results = []
+
 async function read ([type, port]) {
-  const client = new GameDig()
   const options = { givenPortOnly: true, maxRetries: 3, attemptTimeout: 20_000, socketTimeout: 3_000 }
   // Other than the port for queries, that for voice is a part of the request.
   const voice = type === 'protocol-teamspeak3' ? 9987 : port
@@ -25,12 +31,15 @@ async function read ([type, port]) {
   }
 }
 
-const servers = JSON.parse(process.argv[1])
-const results = await Promise.all(servers.map(read))
-// With so many queries at a time, one of them sometimes fails, for an unknown reason: such servers are
-// read once more, alone.
-for (const i of servers.keys()) {
-  if (results[i].error) results[i] = await read(servers[i])
+async function readNext () {
+  while (results.length < servers.length) {
+    const i = results.push(null) - 1
+    results[i] = await read(servers[i])
+  }
 }
+
+// The first query opens the socket. Its receive buffer holds the replies to some dozens.
+results.push(await read(servers[0]))
+await Promise.all(Array.from({ length: 50 }, readNext))
 // An exit before the callback would cut what a pipe does not take at once.
 process.stdout.write(JSON.stringify(results), () => process.exit(0))

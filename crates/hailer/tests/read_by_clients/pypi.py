@@ -1,6 +1,6 @@
 """Reads servers with clients of PyPI.
 
-Arguments: JSON list of [client, protocol, port], address. Prints a JSON list with the fields that the client
+Arguments: JSON list of [client, protocol or game, port], address. Prints a JSON list with the fields that the client
 read of each, or its error.
 """
 
@@ -86,6 +86,15 @@ async def read_opengsq(protocol, port):
         for inner in ("info", "server"):
             fields |= fields.pop(inner, None) or {}
         return named(fields, players)
+    if protocol == "vcmp":
+        server = opengsq.Vcmp(**at)
+        return named(plain(await server.get_status()), await server.get_players())
+    if protocol == "fivem":
+        server = opengsq.FiveM(**at)
+        fields = await server.get_info() | await server.get_dynamic()
+        return named(fields | {"numplayers": fields.get("clients")}, await server.get_players())
+    if protocol == "satisfactory":
+        return named(plain(await opengsq.Satisfactory(**at, app_token="").get_status()), None)
     if protocol == "battlefield":
         server = opengsq.Battlefield(**at)
         return named(plain(await server.get_info()), await server.get_players())
