@@ -211,13 +211,15 @@ fn build(
     Ok((responders, streams))
 }
 
-/// Returns the start of the first board of this process, in Unix milliseconds.
+/// Returns the start of the first board of this process, in Unix milliseconds. It is a whole second:
+/// node-gamedig takes the last byte for the type of a value, and 1, 3, 4 and 6 for types that it
+/// knows. Those of whole seconds are multiples of 8.
 fn started_ms() -> i64 {
     static STARTED: OnceLock<i64> = OnceLock::new();
     *STARTED.get_or_init(|| {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         since_1970.map_or(0, |since| {
-            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+            i64::try_from(since.as_secs()).map_or(i64::MAX, |seconds| seconds.saturating_mul(1_000))
         })
     })
 }
@@ -245,6 +247,7 @@ mod tests {
         };
         assert_eq!(start(&Status::default()), Some(started_ms().into()));
         assert!(started_ms() > 1_700_000_000_000);
+        assert_eq!(started_ms() % 1_000, 0, "{}", started_ms());
         let configured = Status {
             extra: vec![Extra::new("start", 1_424_912_312_704)],
             ..Status::default()

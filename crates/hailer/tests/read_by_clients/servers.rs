@@ -1,8 +1,8 @@
 //! Servers of all responders, with their options and with several statuses.
 
-use hailer::proto::{Keys, Options, Protocol, Roster, Rule, registry};
+use hailer::Status;
+use hailer::proto::{Keys, Options, Player, Protocol, Roster, Rule, Text, registry};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
-use hailer::{Player, Status, Text};
 use serde_json::{Map, Value, json};
 use std::net::Ipv4Addr;
 
