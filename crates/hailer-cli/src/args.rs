@@ -7,7 +7,7 @@ mod game;
 mod monitor;
 mod problem;
 
-pub(crate) use self::check::{Check, FailOn};
+pub(crate) use self::check::Check;
 #[cfg(feature = "game")]
 pub(crate) use self::game::*;
 #[cfg(feature = "monitor")]

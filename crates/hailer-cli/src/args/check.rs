@@ -81,7 +81,7 @@ pub(crate) struct Check {
 }
 
 /// Least severity that makes the exit code 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum FailOn {
     /// Every failure and every deviation
     #[value(alias = "deviation")]
@@ -95,12 +95,13 @@ pub(crate) enum FailOn {
 }
 
 impl FailOn {
-    /// Returns whether a failure or deviation makes the exit code 1.
-    pub(crate) fn counts(self, severity: Severity) -> bool {
-        self <= match severity {
-            Severity::Note => Self::Note,
-            Severity::Warning => Self::Warning,
-            Severity::Error => Self::Error,
+    /// Returns the least severity. `None`: the exit code is 0.
+    pub(crate) fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Note => Some(Severity::Note),
+            Self::Warning => Some(Severity::Warning),
+            Self::Error => Some(Severity::Error),
+            Self::Never => None,
         }
     }
 }

@@ -4,11 +4,12 @@ use super::service::stopped;
 use super::stop::StopRequest;
 use crate::args::Check;
 use crate::exit::{Exit, as_known, usage};
-use crate::print::check::{self as print, CheckResults, CheckedServer};
+use crate::print::check as print;
 use crate::print::stderr;
 use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hailer::check::client::{self, ClientRequirement, Judgement, Observer, SeenConnection};
+use hailer::check::output::{self, CheckResults, CheckedServer};
 use hailer::check::{self, CheckConfig, Cost, Event, SocketWire, Suite};
 use hailer::client::Host;
 use hailer::proto::protocol::PAUSE_MS;
@@ -96,7 +97,7 @@ fn list(args: &Check) -> anyhow::Result<Exit> {
     let shown = if args.json {
         print::list_json(&mut out, &suites)
     } else {
-        print::list(&mut out, &suites)
+        output::list(&mut out, &suites).map_err(Into::into)
     };
     as_known(shown, Exit::Success)
 }
@@ -144,7 +145,7 @@ async fn test_server(
     let stop = StopRequest::watch(None)?;
     let mut out = crate::print::stdout();
     let bar = progress();
-    let mut shown = Ok(());
+    let mut shown: std::io::Result<()> = Ok(());
     let mut wire = SocketWire::new(address, protocol.info().transport);
     let findings = check::run(
         suite,
@@ -160,7 +161,13 @@ async fn test_server(
                 ));
             }
             Event::Finished(finding) if !args.json && shown.is_ok() => {
-                shown = bar.suspend(|| print::finding(&mut out, finding, &server, args.raw));
+                shown = bar.suspend(|| {
+                    output::finding(&mut out, finding)?;
+                    if args.raw && !finding.is_of_no_server() {
+                        print::datagrams(&mut out, finding, &server)?;
+                    }
+                    Ok(())
+                });
             }
             Event::Finished(_) => {}
         },
@@ -171,10 +178,10 @@ async fn test_server(
         server: &server,
         findings: &findings,
         not_run: suite.selected(&args.only).skip(findings.len()).collect(),
-        fail_on: args.fail_on,
+        fail_on: args.fail_on.severity(),
     };
     if let Some((file, mut opened)) = junit {
-        let written = opened.write_all(print::junit(&results).as_bytes());
+        let written = opened.write_all(output::junit(&results).as_bytes());
         written.with_context(|| format!("--junit {}", file.display()))?;
     }
     let exit = if stop.cause().is_some() {
@@ -188,10 +195,10 @@ async fn test_server(
         if args.json {
             print::json(&mut out, &results)?;
         } else {
-            print::summary(&mut out, &results, args.raw)?;
+            output::summary(&mut out, &results, args.raw)?;
         }
         if args.github {
-            print::github(&mut out, &results)?;
+            output::github(&mut out, &results)?;
         }
         Ok(out.flush()?)
     });
@@ -240,10 +247,11 @@ async fn test_client(args: &Check) -> anyhow::Result<Exit> {
             &judgements,
         )
     } else {
-        print::clients(&mut out, info, observer.request_count(), &judgements)
+        output::clients(&mut out, info, observer.request_count(), &judgements).map_err(Into::into)
     };
     let is_bad = |(requirement, judgement): &(&ClientRequirement, Judgement)| {
-        judgement.missed > 0 && args.fail_on.counts(requirement.severity)
+        let fail_on = args.fail_on.severity();
+        judgement.missed > 0 && fail_on.is_some_and(|least| requirement.severity >= least)
     };
     let exit = if observer.request_count() == 0 || judgements.iter().any(is_bad) {
         Exit::Partial

@@ -11,7 +11,8 @@
 //! each [`Suite::interval`]. It never sends what is known to crash servers or to get the sender
 //! banned; [`Suite::never_sent`] names that.
 //!
-//! [`client`] is the other direction: it responds, and reports what a client does wrong.
+//! [`client`] is the other direction: it responds, and reports what a client does wrong. [`output`]
+//! formats results.
 
 mod a2s;
 pub mod client;
@@ -21,6 +22,7 @@ mod minecraft_bedrock;
 mod minecraft_query;
 mod minecraft_status;
 mod onequery;
+pub mod output;
 mod probe;
 mod quake3;
 mod ugp;
