@@ -21,6 +21,7 @@ use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 use core::fmt;
@@ -597,6 +598,19 @@ pub trait Responder: Send + Sync {
         _out: &mut Vec<u8>,
     ) -> bool {
         false
+    }
+
+    /// Returns all datagrams of the reply to a request, or none. For tools and tests: it allocates.
+    fn replies(&self, from: SocketAddr, epoch: Epoch, request: &[u8]) -> Vec<Vec<u8>> {
+        let mut out = Vec::new();
+        let Verdict::Reply { is_verified } = self.answer(from, epoch, request, &mut out) else {
+            return Vec::new();
+        };
+        let mut replies = vec![core::mem::take(&mut out)];
+        while self.continuation(request, is_verified, replies.len(), &mut out) {
+            replies.push(core::mem::take(&mut out));
+        }
+        replies
     }
 
     /// Appends a shorter reply to `_request`, for use when the reply of [`answer`](Self::answer) is

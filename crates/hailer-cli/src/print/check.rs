@@ -38,7 +38,7 @@ struct ResultLine {
 struct RequirementFields {
     id: &'static str,
     title: &'static str,
-    section: &'static str,
+    section: String,
     severity: &'static str,
     effect: &'static str,
 }
@@ -48,7 +48,7 @@ impl From<&Requirement> for RequirementFields {
         Self {
             id: requirement.id,
             title: requirement.title,
-            section: requirement.section,
+            section: requirement.section(),
             severity: requirement.severity.name(),
             effect: requirement.effect,
         }

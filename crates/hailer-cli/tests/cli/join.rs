@@ -635,12 +635,13 @@ fn refusals_suggest_a_correction() {
 #[test]
 fn follows_srv_records() {
     let server = Server::start(Build::LATEST, Game::Usual);
+    let port = server.address.port();
     let dns = Dns::with(&[
         (
             "_minecraft._tcp.play.example.test",
             Record::Service {
                 host: "host.example.test",
-                port: server.address.port(),
+                port,
             },
         ),
         ("host.example.test", Record::Address(server.address.ip())),
@@ -669,6 +670,10 @@ fn follows_srv_records() {
     ])
     .ends_with(1);
     assert_eq!(check("join-v2.json", &chat)[0]["end"], "name-not-found");
+    // The user did not type the host and the port of the record.
+    let gone = run(["join", "play.example.test", "--name-server", &dns]).ends_with(1);
+    let record = format!("; the SRV record of play.example.test leads to host.example.test:{port}");
+    assert!(gone.err.contains(&record), "{}", gone.err);
 }
 
 #[test]

@@ -16,14 +16,19 @@ pub static UNREADABLE_MESSAGE: Deviation = Deviation {
     help: "a later message of the answer is unreadable; the status of the messages before it is kept",
 };
 
-/// Declares a protocol's deviations: `CONSTANT "name" "help";`, in the order of its spec page, and `ALL` of them.
+/// Declares a protocol's deviations: `CONSTANT "name" "help";`, in the order of its spec page, and `ALL`
+/// of them. After a visibility and `static;`, declares single ones.
+#[macro_export]
 macro_rules! deviations {
-    ($($constant:ident $name:literal $help:literal;)*) => {
+    ($visibility:vis static; $($constant:ident $name:literal $help:literal;)*) => {
         $(
             #[doc = $help]
-            pub static $constant: $crate::wire::Deviation =
+            $visibility static $constant: $crate::wire::Deviation =
                 $crate::wire::Deviation { name: $name, help: $help };
         )*
+    };
+    ($($constant:ident $name:literal $help:literal;)*) => {
+        $crate::deviations! { pub static; $($constant $name $help;)* }
         /// All deviations, in the order of the spec page.
         pub static ALL: &[&$crate::wire::Deviation] = &[$(&$constant),*];
     };

@@ -1,379 +1,160 @@
 //! Requirements of A2S (spec/a2s.md).
 
-use super::behavior::{BOUND_TO_PORT, LONG_LIFETIME, RATE_LIMIT};
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
-use super::probe::found;
-use super::{
-    Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
-    deviates, fail, load, mild, not_applicable, pass,
-};
+use super::*;
+use hailer_proto::Depth;
 use hailer_proto::a2s::SPLIT;
 use hailer_proto::a2s::deviation as known;
 use hailer_proto::a2s::message::{Info, Reply, parse_reply};
-use hailer_proto::wire::Notes;
-use hailer_proto::{Depth, Deviation};
-use std::time::Duration;
 
-static INFO_WITHOUT_CHALLENGE: Deviation = Deviation {
-    name: "info-without-challenge",
-    help: "the info is sent to addresses that are not verified, as before December 2020",
-};
-static PADDED_INFO_DROPPED: Deviation = Deviation {
-    name: "padded-info-dropped",
-    help: "an info request with bytes after its end gets no reply, as behind strict filters",
-};
-static RULES_NEVER: Deviation = Deviation {
-    name: "rules-never",
-    help: "requests for rules get no reply",
-};
-static PLAYERS_NEVER: Deviation = Deviation {
-    name: "players-never",
-    help: "requests for players get no reply",
-};
-static ZEROS_NO_CHALLENGE: Deviation = Deviation {
-    name: "zeros-no-challenge",
-    help: "a request with the challenge 00000000 gets no new challenge",
-};
-static COUNTS_DIFFER: Deviation = Deviation {
-    name: "counts-differ",
-    help: "info and list have different numbers of players",
-};
+deviations! {
+    static;
+    INFO_WITHOUT_CHALLENGE "info-without-challenge" "the info is sent to addresses that are not verified, as before December 2020";
+    PADDED_INFO_DROPPED "padded-info-dropped" "an info request with bytes after its end gets no reply, as behind strict filters";
+    RULES_NEVER "rules-never" "requests for rules get no reply";
+    PLAYERS_NEVER "players-never" "requests for players get no reply";
+    ZEROS_NO_CHALLENGE "zeros-no-challenge" "a request with the challenge 00000000 gets no new challenge";
+    COUNTS_DIFFER "counts-differ" "info and list have different numbers of players";
+}
 
 pub(super) static SUITE: Suite = Suite {
     protocol: "a2s",
     // A common limit is 3 requests per second, averaged over 30 s; some servers allow one.
     interval: Duration::from_millis(1_050),
-    never_sent: "More than one request per second without --load, because servers stop answering the sender until its average falls.",
+    never_sent: "More than one request per second without --load, because servers stop answering the \
+        sender until its average falls.",
     mild: &[
-        mild(
-            "control-bytes",
-            Severity::Note,
-            "The server sorts to the top of lists, or its name shows boxes",
-        ),
-        mild(
-            "no-edf",
-            Severity::Note,
-            "Clients do not learn the port of the game",
-        ),
-        mild(
-            "app-id-zero",
-            Severity::Note,
-            "Clients that read only the short id do not know the game",
-        ),
-        mild(
-            "odd-type",
-            Severity::Note,
-            "Clients show an unknown operating system or kind of server",
-        ),
-        mild(
-            "info-without-challenge",
-            Severity::Warning,
-            "Forged addresses get up to 11 times what was sent for them",
-        ),
-        mild(
-            "cut-edf",
-            Severity::Warning,
-            "Clients fail or show a wrong port",
-        ),
-        mild(
-            "unknown-edf",
-            Severity::Note,
-            "Clients do not read what follows the known fields",
-        ),
-        mild(
-            "no-mod-block",
-            Severity::Note,
-            "Clients that expect a mod there show shifted fields",
-        ),
-        mild(
-            "no-anti-cheat",
-            Severity::Note,
-            "Clients do not show whether the server has anti-cheat",
-        ),
-        mild(
-            "both-info",
-            Severity::Note,
-            "Clients show one or the other of two forms",
-        ),
-        mild(
-            "players-never",
-            Severity::Warning,
-            "Clients list no players, after a timeout",
-        ),
-        mild(
-            "players-count-low",
-            Severity::Warning,
-            "Clients list a part of the players",
-        ),
-        mild("players-hidden", Severity::Note, "Clients list no players"),
-        mild(
-            "ship-extra",
-            Severity::Note,
-            "Clients that compare the length reject the list",
-        ),
-        mild(
-            "rules-no-nul",
-            Severity::Note,
-            "Clients show a part of the last rule",
-        ),
-        mild(
-            "binary-rules",
-            Severity::Note,
-            "Clients show rules that are not text",
-        ),
-        mild(
-            "zeros",
-            Severity::Note,
-            "Clients that do not request again show the server as offline",
-        ),
-        mild(
-            "big-datagram",
-            Severity::Warning,
-            "Some networks drop fragments, so clients list no players or rules there",
-        ),
-        mild(
-            "split-gold-source",
-            Severity::Note,
-            "Clients that know only the parts of Source report malformed replies",
-        ),
-        mild(
-            "split-uneven",
-            Severity::Warning,
-            "Clients that place parts by their size report malformed replies",
-        ),
+        mild_note("control-bytes")
+            .effect("The server sorts to the top of lists, or its name shows boxes"),
+        mild_note("no-edf").effect("Clients do not learn the port of the game"),
+        mild_note("app-id-zero").effect("Clients that read only the short id do not know the game"),
+        mild_note("odd-type").effect("Clients show an unknown operating system or kind of server"),
+        mild_warning("info-without-challenge")
+            .effect("Forged addresses get up to 11 times what was sent for them"),
+        mild_warning("cut-edf").effect("Clients fail or show a wrong port"),
+        mild_note("unknown-edf").effect("Clients do not read what follows the known fields"),
+        mild_note("no-mod-block").effect("Clients that expect a mod there show shifted fields"),
+        mild_note("no-anti-cheat").effect("Clients do not show whether the server has anti-cheat"),
+        mild_note("both-info").effect("Clients show one or the other of two forms"),
+        mild_warning("players-never").effect("Clients list no players, after a timeout"),
+        mild_warning("players-count-low").effect("Clients list a part of the players"),
+        mild_note("players-hidden").effect("Clients list no players"),
+        mild_note("ship-extra").effect("Clients that compare the length reject the list"),
+        mild_note("rules-no-nul").effect("Clients show a part of the last rule"),
+        mild_note("binary-rules").effect("Clients show rules that are not text"),
+        mild_note("zeros").effect("Clients that do not request again show the server as offline"),
+        mild_warning("big-datagram")
+            .effect("Some networks drop fragments, so clients list no players or rules there"),
+        mild_note("split-gold-source")
+            .effect("Clients that know only the parts of Source report malformed replies"),
+        mild_warning("split-uneven")
+            .effect("Clients that place parts by their size report malformed replies"),
     ],
     requirements: &[
-        Requirement {
-            id: "a2s/1.1",
-            title: "An info request is answered",
-            section: "spec/a2s.md#8",
-            severity: Severity::Error,
-            effect: "No client can query the server",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: answers,
-        },
-        Requirement {
-            id: "a2s/2.1",
-            title: "The info needs a challenge",
-            section: "spec/a2s.md#2.1",
-            severity: Severity::Warning,
-            effect: "Forged addresses get up to 11 times what was sent for them",
-            deviations: &[&INFO_WITHOUT_CHALLENGE],
-            cost: Cost::Low,
-            probe: info_challenge,
-        },
-        Requirement {
-            id: "a2s/2.2",
-            title: "A challenge reply has 9 bytes",
-            section: "spec/a2s.md#2.1",
-            severity: Severity::Warning,
-            effect: "Clients that compare the length find no challenge",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: challenge_layout,
-        },
-        Requirement {
-            id: "a2s/2.3",
-            title: "Requests for players and rules without a challenge get one",
-            section: "spec/a2s.md#2.1",
-            severity: Severity::Error,
-            effect: "Forged addresses get up to 1000 times what was sent for them",
-            deviations: &[&known::NO_CHALLENGE],
-            cost: Cost::Low,
-            probe: list_challenge,
-        },
-        Requirement {
-            id: "a2s/2.4",
-            title: "A wrong challenge gets no data",
-            section: "spec/a2s.md#2.1",
-            severity: Severity::Error,
-            effect: "Forged addresses get replies: the server amplifies attacks",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: wrong_challenge,
-        },
-        Requirement {
-            id: "a2s/2.5",
-            title: "A request with the challenge 0 gets a new challenge",
-            section: "spec/a2s.md#2.1",
-            severity: Severity::Note,
-            effect: "Clients that start with zeros find no players",
-            deviations: &[&ZEROS_NO_CHALLENGE],
-            cost: Cost::Low,
-            probe: zero_challenge,
-        },
-        Requirement {
-            id: "a2s/2.6",
-            title: "One challenge is valid for info, players and rules, repeatedly",
-            section: "spec/a2s.md#2.1",
-            severity: Severity::Warning,
-            effect: "Clients need twice as many round trips, and some report a challenge loop",
-            deviations: &[&known::CHALLENGE_EACH],
-            cost: Cost::Low,
-            probe: one_challenge,
-        },
-        Requirement {
-            id: "a2s/2.7",
-            title: "The challenge of one address is not valid for another",
-            section: "spec/a2s.md#2.1",
-            severity: Severity::Error,
-            effect: "An attacker uses a challenge of its own for forged addresses",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: other_address,
-        },
-        Requirement {
-            id: "a2s/2.8",
-            title: "The challenge is valid for every port of its address",
-            section: "spec/a2s.md#11",
-            severity: Severity::Note,
-            effect: "Clients that send each request from another port, such as node-gamedig, get no reply",
-            deviations: &[&BOUND_TO_PORT],
-            cost: Cost::Low,
-            probe: other_port,
-        },
-        Requirement {
-            id: "a2s/2.9",
-            title: "A challenge expires after at most 90 s, and not before 10 s",
-            section: "spec/a2s.md#11",
-            severity: Severity::Note,
-            effect: "A challenge that leaked once can be used by attackers for as long as the server runs",
-            deviations: &[&LONG_LIFETIME],
-            cost: Cost::Wait(100),
-            probe: challenge_lifetime,
-        },
-        Requirement {
-            id: "a2s/2.10",
-            title: "An info request with bytes after its end is answered",
-            section: "spec/a2s.md#11",
-            severity: Severity::Note,
-            effect: "Clients of later versions do not find the server",
-            deviations: &[&PADDED_INFO_DROPPED],
-            cost: Cost::Low,
-            probe: padded_info,
-        },
-        Requirement {
-            id: "a2s/3.1",
-            title: "The info reply has all fields and the extra data flag",
-            section: "spec/a2s.md#3",
-            severity: Severity::Error,
-            effect: "Clients fail, or show a wrong game or port",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: info_layout,
-        },
-        Requirement {
-            id: "a2s/3.2",
-            title: "The players reply has a count and that many entries",
-            section: "spec/a2s.md#5",
-            severity: Severity::Error,
-            effect: "Clients fail or list wrong players",
-            deviations: &[&PLAYERS_NEVER],
-            cost: Cost::Low,
-            probe: players_layout,
-        },
-        Requirement {
-            id: "a2s/3.3",
-            title: "The rules reply has a count and that many pairs",
-            section: "spec/a2s.md#6",
-            severity: Severity::Warning,
-            effect: "Clients fail or show no rules",
-            deviations: &[&RULES_NEVER],
-            cost: Cost::Low,
-            probe: rules_layout,
-        },
-        Requirement {
-            id: "a2s/3.4",
-            title: "Info and list have the same number of players",
-            section: "spec/a2s.md#10.2",
-            severity: Severity::Note,
-            effect: "Lists of players are incomplete, or hold players who have left",
-            deviations: &[&COUNTS_DIFFER],
-            cost: Cost::Low,
-            probe: same_counts,
-        },
-        Requirement {
-            id: "a2s/3.5",
-            title: "Long replies are split into parts of at most 1400 bytes that fit together",
-            section: "spec/a2s.md#7.1",
-            severity: Severity::Error,
-            effect: "Some networks drop fragments, and clients report malformed replies",
-            deviations: &[
+        error("a2s/1.1", "#8", answers)
+            .title("An info request is answered")
+            .effect("No client can query the server"),
+        warning("a2s/2.1", "#2.1", info_challenge)
+            .title("The info needs a challenge")
+            .effect("Forged addresses get up to 11 times what was sent for them")
+            .deviations(&[&INFO_WITHOUT_CHALLENGE]),
+        warning("a2s/2.2", "#2.1", challenge_layout)
+            .title("A challenge reply has 9 bytes")
+            .effect("Clients that compare the length find no challenge"),
+        error("a2s/2.3", "#2.1", list_challenge)
+            .title("Requests for players and rules without a challenge get one")
+            .effect("Forged addresses get up to 1000 times what was sent for them")
+            .deviations(&[&known::NO_CHALLENGE]),
+        error("a2s/2.4", "#2.1", wrong_challenge)
+            .title("A wrong challenge gets no data")
+            .effect("Forged addresses get replies: the server amplifies attacks"),
+        note("a2s/2.5", "#2.1", zero_challenge)
+            .title("A request with the challenge 0 gets a new challenge")
+            .effect("Clients that start with zeros find no players")
+            .deviations(&[&ZEROS_NO_CHALLENGE]),
+        warning("a2s/2.6", "#2.1", one_challenge)
+            .title("One challenge is valid for info, players and rules, repeatedly")
+            .effect("Clients need twice as many round trips, and some report a challenge loop")
+            .deviations(&[&known::CHALLENGE_EACH]),
+        challenge::other_address::<A2s>("a2s/2.7", "#2.1")
+            .title("The challenge of one address is not valid for another")
+            .effect("An attacker uses a challenge of its own for forged addresses"),
+        challenge::other_port::<A2s>("a2s/2.8", "#11")
+            .title("The challenge is valid for every port of its address"),
+        note("a2s/2.9", "#11", challenge::lifetime::<A2s>)
+            .title("A challenge expires after at most 90 s, and not before 10 s")
+            .effect(
+                "A challenge that leaked once can be used by attackers for as long as the server \
+                runs",
+            )
+            .deviations(&[&LONG_LIFETIME])
+            .waits(100),
+        note("a2s/2.10", "#11", padded_info)
+            .title("An info request with bytes after its end is answered")
+            .effect("Clients of later versions do not find the server")
+            .deviations(&[&PADDED_INFO_DROPPED]),
+        error("a2s/3.1", "#3", |p| layout(p, INFO, None))
+            .title("The info reply has all fields and the extra data flag")
+            .effect("Clients fail, or show a wrong game or port"),
+        error("a2s/3.2", "#5", |p| {
+            layout(p, PLAYERS, Some(&PLAYERS_NEVER))
+        })
+        .title("The players reply has a count and that many entries")
+        .effect("Clients fail or list wrong players")
+        .deviations(&[&PLAYERS_NEVER]),
+        warning("a2s/3.3", "#6", |p| layout(p, RULES, Some(&RULES_NEVER)))
+            .title("The rules reply has a count and that many pairs")
+            .effect("Clients fail or show no rules")
+            .deviations(&[&RULES_NEVER]),
+        note("a2s/3.4", "#10.2", same_counts)
+            .title("Info and list have the same number of players")
+            .effect("Lists of players are incomplete, or hold players who have left")
+            .deviations(&[&COUNTS_DIFFER]),
+        error("a2s/3.5", "#7.1", parts)
+            .title("Long replies are split into parts of at most 1400 bytes that fit together")
+            .effect("Some networks drop fragments, and clients report malformed replies")
+            .deviations(&[
                 &known::BIG_DATAGRAM,
                 &known::SPLIT_NO_SIZE,
                 &known::SPLIT_GOLD_SOURCE,
                 &known::SPLIT_COMPRESSED_NO_SIZE,
                 &known::SPLIT_UNEVEN,
                 &known::SPLIT_NO_HEADER,
-            ],
-            cost: Cost::Low,
-            probe: parts,
-        },
-        Requirement {
-            id: "a2s/3.6",
-            title: "Texts are UTF-8 and end with a whole character",
-            section: "spec/a2s.md#3",
-            severity: Severity::Warning,
-            effect: "Clients show garbled names, or reject the reply",
-            deviations: &[&known::NOT_UTF8, &known::CUT_TEXT],
-            cost: Cost::Low,
-            probe: encoding,
-        },
-        Requirement {
-            id: "a2s/4.1",
-            title: "Replies, parts, other types and random bytes get no reply",
-            section: "spec/a2s.md#11",
-            severity: Severity::Error,
-            effect: "One forged datagram makes two servers reply to each other endlessly",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: strays,
-        },
-        Requirement {
-            id: "a2s/5.1",
-            title: "No reply to an unverified address is more than 5 times its request",
-            section: "spec/a2s.md#11",
-            severity: Severity::Error,
-            effect: "Forged addresses get many times what was sent for them",
-            deviations: &[&INFO_WITHOUT_CHALLENGE],
-            cost: Cost::Low,
-            probe: amplification,
-        },
-        Requirement {
-            id: "a2s/6.1",
-            title: "The server survives 50 requests/s, and limits replies to addresses without a challenge",
-            section: "spec/a2s.md#1",
-            severity: Severity::Error,
-            effect: "A few server lists together take queries or the game down",
-            deviations: &[&RATE_LIMIT],
-            cost: Cost::Load,
-            probe: requests_per_second,
-        },
+            ]),
+        warning("a2s/3.6", "#3", encoding)
+            .title("Texts are UTF-8 and end with a whole character")
+            .effect("Clients show garbled names, or reject the reply")
+            .deviations(&[&known::NOT_UTF8, &known::CUT_TEXT]),
+        error("a2s/4.1", "#11", strays)
+            .title("Replies, parts, other types and random bytes get no reply")
+            .effect("One forged datagram makes two servers reply to each other endlessly"),
+        error("a2s/5.1", "#11", amplification)
+            .title("No reply to an unverified address is more than 5 times its request")
+            .effect("Forged addresses get many times what was sent for them")
+            .deviations(&[&INFO_WITHOUT_CHALLENGE]),
+        error("a2s/6.1", "#1", requests_per_second)
+            .title(
+                "The server survives 50 requests/s, and limits replies to addresses without a \
+                challenge",
+            )
+            .effect("A few server lists together take queries or the game down")
+            .deviations(&[&RATE_LIMIT])
+            .load(),
     ],
     client: Some(&CLIENT),
 };
 
 static CLIENT: ClientSuite = ClientSuite {
     requirements: &[
-        ClientRequirement {
-            number: 4,
-            title: "A challenge in reply to an info request is followed",
-            severity: Severity::Error,
-            effect: "Servers since December 2020 look offline",
-        },
-        ClientRequirement {
-            number: 5,
-            title: "The four bytes of a challenge are sent back unchanged",
-            severity: Severity::Error,
-            effect: "Players and rules are never answered",
-        },
-        ClientRequirement {
-            number: 6,
-            title: "A challenge is used from the port that got it",
-            severity: Severity::Warning,
-            effect: "Servers that bind challenges to ports do not reply",
-        },
+        ClientRequirement::error(4)
+            .title("A challenge in reply to an info request is followed")
+            .effect("Servers since December 2020 look offline"),
+        ClientRequirement::error(5)
+            .title("The four bytes of a challenge are sent back unchanged")
+            .effect("Players and rules are never answered"),
+        ClientRequirement::warning(6)
+            .title("A challenge is used from the port that got it")
+            .effect("Servers that bind challenges to ports do not reply"),
     ],
     deviations: &[],
     observe: Observe::Datagram(observe),
@@ -474,9 +255,7 @@ fn info<'a>(bytes: &'a [u8]) -> Option<Info<'a>> {
 
 fn answers(p: &mut Probe<'_>) -> Verdict {
     // Learns the time of a reply, too.
-    if !still_answers(p) {
-        return fail(p.silence());
-    }
+    ensure(still_answers(p), p.silence())?;
     match p.query(Depth::Full) {
         Ok(status) => {
             let text = format!("{:?}", status.title().unwrap_or_default());
@@ -598,62 +377,40 @@ fn one_challenge(p: &mut Probe<'_>) -> Verdict {
     pass(format!("one challenge for {}", answered.join(", ")))
 }
 
-/// Uses a challenge at another socket. Returns whether it gets data.
-fn used_elsewhere(p: &mut Probe<'_>, origin: Origin) -> Result<bool, Outcome> {
-    let other = p.open_from(origin)?;
-    let (socket, challenge) = verified(p)?;
-    let request = request(PLAYERS, Some(challenge));
-    if p.ask(socket, &request, &is_data).is_none() {
-        return not_applicable("the server sends no players");
-    }
-    Ok(p.ask_once(other, &request, &is_data).is_some())
-}
+/// Challenges, tested with requests for players.
+struct A2s;
 
-fn other_address(p: &mut Probe<'_>) -> Verdict {
-    if used_elsewhere(p, Origin::OtherAddress)? {
-        fail("a challenge of another address gets data")
-    } else {
-        pass("no data for a challenge of another address")
-    }
-}
+impl Challenged for A2s {
+    const TOKEN: &'static str = "challenge";
+    const REPLY: &'static str = "data";
+    const REFUSAL: &'static str = "no data for";
+    const STEP: Duration = Duration::from_secs(10);
+    const SHORTEST: Duration = Duration::from_secs(10);
+    const LONGEST: Duration = Duration::from_secs(95);
 
-fn other_port(p: &mut Probe<'_>) -> Verdict {
-    if used_elsewhere(p, Origin::Usual)? {
-        pass("another port of the address uses the challenge")
-    } else {
-        deviates(&BOUND_TO_PORT, "no data for a challenge of another port")
+    fn request(p: &mut Probe<'_>) -> Result<(SocketId, Vec<u8>), Outcome> {
+        let (socket, challenge) = verified(p)?;
+        let request = request(PLAYERS, Some(challenge));
+        let reply = p.ask(socket, &request, &is_data);
+        applies(reply.is_some(), "the server sends no players")?;
+        Ok((socket, request))
     }
-}
 
-fn challenge_lifetime(p: &mut Probe<'_>) -> Verdict {
-    let (socket, challenge) = verified(p)?;
-    let request = request(PLAYERS, Some(challenge));
-    if p.ask(socket, &request, &is_data).is_none() {
-        return not_applicable("the server sends no players");
+    fn is_reply(bytes: &[u8]) -> bool {
+        is_data(bytes)
     }
-    p.drain(socket);
-    let again = p.ask(socket, &request, &is_any);
-    if !again.is_some_and(|reply| is_data(&reply)) {
-        return not_applicable("each challenge is valid once");
+
+    fn is_valid(p: &mut Probe<'_>, socket: SocketId, request: &[u8]) -> bool {
+        let reply = p.ask(socket, request, &is_any);
+        reply.is_some_and(|reply| is_data(&reply))
     }
-    let is_valid = |p: &mut Probe<'_>| {
+
+    fn check_reuse(p: &mut Probe<'_>, socket: SocketId, request: &[u8]) -> Result<(), Outcome> {
         p.drain(socket);
-        p.ask(socket, &request, &is_any)
-            .is_some_and(|reply| is_data(&reply))
-    };
-    let step = Duration::from_secs(10);
-    let (valid, expired) = p.lifetime(step, Duration::from_secs(95), &is_valid);
-    match expired {
-        None => deviates(
-            &LONG_LIFETIME,
-            format!("still valid after {} s", valid.as_secs()),
-        ),
-        Some(_) if valid.is_zero() => fail("not valid after 10 s"),
-        Some(expired) => pass(format!(
-            "valid at {} s, expired at {} s",
-            valid.as_secs(),
-            expired.as_secs()
-        )),
+        applies(
+            Self::is_valid(p, socket, request),
+            "each challenge is valid once",
+        )
     }
 }
 
@@ -686,18 +443,6 @@ fn layout(p: &mut Probe<'_>, kind: u8, never: Option<&'static Deviation>) -> Ver
     }
 }
 
-fn info_layout(p: &mut Probe<'_>) -> Verdict {
-    layout(p, INFO, None)
-}
-
-fn players_layout(p: &mut Probe<'_>) -> Verdict {
-    layout(p, PLAYERS, Some(&PLAYERS_NEVER))
-}
-
-fn rules_layout(p: &mut Probe<'_>) -> Verdict {
-    layout(p, RULES, Some(&RULES_NEVER))
-}
-
 fn same_counts(p: &mut Probe<'_>) -> Verdict {
     let socket = p.open()?;
     let Some((_, reply)) = data(p, socket, INFO) else {
@@ -712,11 +457,7 @@ fn same_counts(p: &mut Probe<'_>) -> Verdict {
         counted(count, "player")
     );
     // The count has one byte.
-    if count == listed % 256 {
-        pass(text)
-    } else {
-        deviates(&COUNTS_DIFFER, text)
-    }
+    pass_or(count == listed % 256, &COUNTS_DIFFER, text)
 }
 
 fn parts(p: &mut Probe<'_>) -> Verdict {
@@ -731,7 +472,7 @@ fn parts(p: &mut Probe<'_>) -> Verdict {
         if first.starts_with(SPLIT) {
             parts += 1;
             let quiet = p.quiet();
-            while let super::Received::Bytes(part) = p.receive(socket, quiet) {
+            while let Received::Bytes(part) = p.receive(socket, quiet) {
                 longest = longest.max(part.len());
                 parts += 1;
             }
@@ -759,9 +500,8 @@ fn encoding(p: &mut Probe<'_>) -> Verdict {
 }
 
 fn strays(p: &mut Probe<'_>) -> Verdict {
-    let mut noise: Vec<u8> = (0..40).map(|_| p.random() as u8).collect();
     // Not the header of this protocol.
-    noise[0] = 0x15;
+    let noise = p.noise(40, 0x15);
     let of = |kind: u8| [&[0xFF; 4], &[kind][..], &[0; 8]].concat();
     let strays = [
         ("an info reply", of(b'I')),
@@ -789,7 +529,7 @@ fn amplification(p: &mut Probe<'_>) -> Verdict {
         };
         let mut bytes = first.len();
         let quiet = p.quiet();
-        while let super::Received::Bytes(more) = p.receive(socket, quiet) {
+        while let Received::Bytes(more) = p.receive(socket, quiet) {
             bytes += more.len();
         }
         let ratio = bytes as f64 / request.len() as f64;

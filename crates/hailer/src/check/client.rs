@@ -10,7 +10,7 @@ use super::{Severity, suite};
 use hailer_proto::wire::{Notes, counted};
 use hailer_proto::{
     Connection, DatagramContext, Deviation, Direction, Epoch, Keys, Options, Protocol, Responder,
-    Status, Text, Verdict,
+    Status, Text,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -45,26 +45,53 @@ pub struct ClientRequirement {
     pub effect: &'static str,
 }
 
+impl ClientRequirement {
+    const fn new(number: u32, severity: Severity) -> Self {
+        Self {
+            number,
+            title: "",
+            severity,
+            effect: "",
+        }
+    }
+
+    /// Returns a requirement whose failure is an error. Its title and effect follow as methods.
+    pub(super) const fn error(number: u32) -> Self {
+        Self::new(number, Severity::Error)
+    }
+
+    /// As [`error`](Self::error), for a failure that is a warning.
+    pub(super) const fn warning(number: u32) -> Self {
+        Self::new(number, Severity::Warning)
+    }
+
+    /// As [`error`](Self::error), for a failure that is a note.
+    pub(super) const fn note(number: u32) -> Self {
+        Self::new(number, Severity::Note)
+    }
+
+    pub(super) const fn title(mut self, title: &'static str) -> Self {
+        self.title = title;
+        self
+    }
+
+    pub(super) const fn effect(mut self, effect: &'static str) -> Self {
+        self.effect = effect;
+        self
+    }
+}
+
 /// Requirements for the clients of every protocol; only the first one for streams.
 static COMMON: &[ClientRequirement] = &[
-    ClientRequirement {
-        number: 1,
-        title: "Every message is a request of the protocol",
-        severity: Severity::Error,
-        effect: "Servers drop the request, and some block its sender",
-    },
-    ClientRequirement {
-        number: 2,
-        title: "A lost reply is requested again within 12 s",
-        severity: Severity::Error,
-        effect: "One lost datagram shows the server as offline",
-    },
-    ClientRequirement {
-        number: 3,
-        title: "Equal requests are at least 0.1 s apart, and there are at most 20 per second",
-        severity: Severity::Warning,
-        effect: "Servers with a rate limit stop answering the client",
-    },
+    ClientRequirement::error(VALID)
+        .title("Every message is a request of the protocol")
+        .effect("Servers drop the request, and some block its sender"),
+    ClientRequirement::error(REPEATS)
+        .title("A lost reply is requested again within 12 s")
+        .effect("One lost datagram shows the server as offline"),
+    ClientRequirement::warning(PACE)
+        .title("Equal requests are at least 0.1 s apart, and there are at most 20 per second")
+        .effect("Servers with a rate limit stop answering the client"),
 ];
 
 /// Numbers of [`COMMON`].
@@ -297,21 +324,7 @@ impl Observer {
 
     /// Returns the replies of the simulated server.
     pub(super) fn answers(&self, seen: &ObservedRequest<'_>, request: &[u8]) -> Vec<Vec<u8>> {
-        let mut out = Vec::new();
-        let verdict = self
-            .responder
-            .answer(seen.from, seen.epoch, request, &mut out);
-        let Verdict::Reply { is_verified } = verdict else {
-            return Vec::new();
-        };
-        let mut replies = vec![std::mem::take(&mut out)];
-        while self
-            .responder
-            .continuation(request, is_verified, replies.len(), &mut out)
-        {
-            replies.push(std::mem::take(&mut out));
-        }
-        replies
+        self.responder.replies(seen.from, seen.epoch, request)
     }
 
     /// Handles a datagram of a client. Returns the replies, in order.

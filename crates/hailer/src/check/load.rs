@@ -1,8 +1,9 @@
 //! Behavior at 50 requests/s: bounded, and only on request.
 
-use super::behavior::RATE_LIMIT;
 use super::probe::HEADERS;
-use super::{Outcome, Probe, Received, SocketId, Verdict, counted, deviates, fail, pass};
+use super::{
+    Outcome, Probe, RATE_LIMIT, Received, SocketId, Verdict, counted, deviates, fail, pass,
+};
 use crate::respond::FREE_RATIO;
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 
 use super::wire::{Origin, Received, SocketId, Wire};
 use hailer_proto::protocol::PAUSE_MS;
-use hailer_proto::{ConnectionStep, Epoch, Responder, Transport, Verdict};
+use hailer_proto::{ConnectionStep, Epoch, Responder, Transport};
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -16,64 +16,18 @@ const ONE_WAY: Duration = Duration::from_millis(1);
 /// Time between two segments of a stream.
 const SEGMENT_PAUSE: Duration = Duration::from_micros(100);
 
-/// A server that tests run in memory.
-pub trait MemoryServer {
-    /// Handles a datagram. Appends replies, each with its delay.
-    fn datagram(
-        &mut self,
-        now: Duration,
-        from: SocketAddr,
-        bytes: &[u8],
-        replies: &mut Vec<(Duration, Vec<u8>)>,
-    );
-}
-
-impl<F: FnMut(Duration, SocketAddr, &[u8]) -> Vec<Vec<u8>>> MemoryServer for F {
-    fn datagram(
-        &mut self,
-        now: Duration,
-        from: SocketAddr,
-        bytes: &[u8],
-        replies: &mut Vec<(Duration, Vec<u8>)>,
-    ) {
-        let sent = self(now, from, bytes);
-        replies.extend(sent.into_iter().map(|bytes| (Duration::ZERO, bytes)));
-    }
-}
-
 /// Returns the epoch of a simulated time.
 fn epoch(now: Duration) -> Epoch {
     Epoch::at(START + now.as_secs())
 }
 
-/// A responder as a server.
-struct ResponderServer(Arc<dyn Responder>);
-
-impl MemoryServer for ResponderServer {
-    fn datagram(
-        &mut self,
-        now: Duration,
-        from: SocketAddr,
-        bytes: &[u8],
-        replies: &mut Vec<(Duration, Vec<u8>)>,
-    ) {
-        let mut out = Vec::new();
-        let Verdict::Reply { is_verified } = self.0.answer(from, epoch(now), bytes, &mut out)
-        else {
-            return;
-        };
-        replies.push((Duration::ZERO, std::mem::take(&mut out)));
-        let mut index = 1;
-        while self.0.continuation(bytes, is_verified, index, &mut out) {
-            replies.push((Duration::ZERO, std::mem::take(&mut out)));
-            index += 1;
-        }
-    }
-}
+/// Returns the replies to a datagram that arrives at a time from an address.
+type Answer = dyn FnMut(Duration, SocketAddr, &[u8]) -> Vec<Vec<u8>>;
 
 /// A server in memory. Its time passes only while a probe waits.
 pub struct MemoryWire {
-    server: Box<dyn MemoryServer>,
+    /// Handles datagrams, for a datagram protocol.
+    answer: Box<Answer>,
     /// Accepts connections, for a stream protocol.
     accept: Option<Box<Accept>>,
     now: Duration,
@@ -104,10 +58,11 @@ struct MemoryConnection {
 }
 
 impl MemoryWire {
-    /// Creates a server from its behavior.
-    pub fn new(server: impl MemoryServer + 'static) -> Self {
+    /// Creates a server from a function that returns the replies to a datagram, by time and address of
+    /// the client.
+    pub fn new(answer: impl FnMut(Duration, SocketAddr, &[u8]) -> Vec<Vec<u8>> + 'static) -> Self {
         Self {
-            server: Box::new(server),
+            answer: Box::new(answer),
             accept: None,
             now: Duration::ZERO,
             sockets: Vec::new(),
@@ -126,7 +81,7 @@ impl MemoryWire {
     /// Creates a server from a responder.
     pub fn responder(responder: Arc<dyn Responder>, transport: Transport) -> Self {
         if transport == Transport::Datagram {
-            Self::new(ResponderServer(responder))
+            Self::new(move |now, from, bytes| responder.replies(from, epoch(now), bytes))
         } else {
             Self::connections(move |from| responder.connection(from))
         }
@@ -136,7 +91,7 @@ impl MemoryWire {
     pub fn connections(
         accept: impl FnMut(SocketAddr) -> Option<Box<dyn hailer_proto::Connection>> + 'static,
     ) -> Self {
-        let mut wire = Self::new(|_, _: SocketAddr, _: &[u8]| Vec::new());
+        let mut wire = Self::new(|_, _, _| Vec::new());
         wire.accept = Some(Box::new(accept));
         wire
     }
@@ -222,12 +177,8 @@ impl Wire for MemoryWire {
             return Err(io::Error::from(io::ErrorKind::NotConnected));
         };
         if self.accept.is_none() {
-            let mut replies = Vec::new();
-            self.server
-                .datagram(now + ONE_WAY, socket.from, bytes, &mut replies);
-            let sent = replies
-                .into_iter()
-                .map(|(delay, bytes)| (now + 2 * ONE_WAY + delay, Some(bytes)));
+            let sent = (self.answer)(now + ONE_WAY, socket.from, bytes).into_iter();
+            let sent = sent.map(|bytes| (now + 2 * ONE_WAY, Some(bytes)));
             socket.arriving.extend(sent);
             socket.arriving.make_contiguous().sort_by_key(|(at, _)| *at);
             return Ok(());

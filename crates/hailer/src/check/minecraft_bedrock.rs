@@ -1,247 +1,103 @@
 //! Requirements of the ping of Minecraft Bedrock (spec/minecraft-bedrock.md).
 
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
-use super::probe::found;
-use super::{
-    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, counted, deviates, fail, load,
-    mild, not_applicable, pass,
-};
+use super::*;
+use hailer_proto::Depth;
 use hailer_proto::minecraft_bedrock::deviation as known;
 use hailer_proto::minecraft_bedrock::message::{Advertisement, Pong};
-use hailer_proto::wire::Notes;
-use hailer_proto::{Depth, Deviation};
-use std::time::Duration;
 
-static NO_OPEN_PONG: Deviation = Deviation {
-    name: "no-open-pong",
-    help: "a ping for servers with free slots (id 02) gets no reply",
-};
-static LONG_PING_DROPPED: Deviation = Deviation {
-    name: "long-ping-dropped",
-    help: "a ping with bytes after its 33 gets no pong",
-};
+deviations! {
+    static;
+    NO_OPEN_PONG "no-open-pong" "a ping for servers with free slots (id 02) gets no reply";
+    LONG_PING_DROPPED "long-ping-dropped" "a ping with bytes after its 33 gets no pong";
+}
 
 pub(super) static SUITE: Suite = Suite {
     protocol: "minecraft-bedrock",
     interval: Duration::from_millis(300),
-    never_sent: "Pings below 33 bytes, unknown ids below 80 and short queries, because RakLib, go-raknet and old Nukkit block their senders \
-                 for up to 600 s, and pings with another magic, because they end servers with jsp-raknet.",
+    never_sent: "Pings below 33 bytes, unknown ids below 80 and short queries, because RakLib, \
+        go-raknet and old Nukkit block their senders for up to 600 s, and pings with another \
+        magic, because they end servers with jsp-raknet.",
     mild: &[
-        mild(
-            "extra-fields",
-            Severity::Note,
-            "Clients that require exactly twelve fields reject the pong",
-        ),
-        mild(
-            "no-final-separator",
-            Severity::Note,
-            "Clients that count semicolons miss the last field",
-        ),
-        mild(
-            "empty-version",
-            Severity::Warning,
-            "Clients show no version",
-        ),
-        mild(
-            "guid-not-a-number",
-            Severity::Warning,
-            "Clients that read the guid as a number reject the pong",
-        ),
-        mild(
-            "cut-text",
-            Severity::Warning,
-            "Clients that trust the length reject the pong",
-        ),
-        mild(
-            "escaped-separator",
-            Severity::Note,
-            "Clients that split at every separator show shifted fields",
-        ),
-        mild(
-            "final-backslash",
-            Severity::Warning,
-            "Clients that know escapes show shifted fields",
-        ),
-        mild(
-            "odd-protocol",
-            Severity::Warning,
-            "Clients that need a number of the protocol reject the pong",
-        ),
-        mild("no-count", Severity::Warning, "Clients show no count, or 0"),
-        mild(
-            "negative-guid",
-            Severity::Note,
-            "Clients that read the guid without a sign reject it",
-        ),
-        mild(
-            "other-guid",
-            Severity::Note,
-            "Clients that compare both guids show two servers",
-        ),
-        mild(
-            "odd-mode",
-            Severity::Note,
-            "Clients show an unknown game mode",
-        ),
-        mild(
-            "odd-port",
-            Severity::Note,
-            "Clients that use the port of the pong do not reach the game",
-        ),
+        mild_note("extra-fields")
+            .effect("Clients that require exactly twelve fields reject the pong"),
+        mild_note("no-final-separator").effect("Clients that count semicolons miss the last field"),
+        mild_warning("empty-version").effect("Clients show no version"),
+        mild_warning("guid-not-a-number")
+            .effect("Clients that read the guid as a number reject the pong"),
+        mild_warning("cut-text").effect("Clients that trust the length reject the pong"),
+        mild_note("escaped-separator")
+            .effect("Clients that split at every separator show shifted fields"),
+        mild_warning("final-backslash").effect("Clients that know escapes show shifted fields"),
+        mild_warning("odd-protocol")
+            .effect("Clients that need a number of the protocol reject the pong"),
+        mild_warning("no-count").effect("Clients show no count, or 0"),
+        mild_note("negative-guid").effect("Clients that read the guid without a sign reject it"),
+        mild_note("other-guid").effect("Clients that compare both guids show two servers"),
+        mild_note("odd-mode").effect("Clients show an unknown game mode"),
+        mild_note("odd-port").effect("Clients that use the port of the pong do not reach the game"),
     ],
     requirements: &[
-        Requirement {
-            id: "minecraft-bedrock/1.1",
-            title: "A ping is answered",
-            section: "spec/minecraft-bedrock.md#2",
-            severity: Severity::Error,
-            effect: "The server is not in the list of any player",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: answers,
-        },
-        Requirement {
-            id: "minecraft-bedrock/2.1",
-            title: "The pong has id, time, guid, magic and a text of twelve fields",
-            section: "spec/minecraft-bedrock.md#4",
-            severity: Severity::Error,
-            effect: "Clients crash on missing fields or show undefined",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: layout,
-        },
-        Requirement {
-            id: "minecraft-bedrock/2.2",
-            title: "The time of the ping comes back unchanged",
-            section: "spec/minecraft-bedrock.md#3",
-            severity: Severity::Error,
-            effect: "Clients drop the pong or show a wrong latency",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: echoed_time,
-        },
-        Requirement {
-            id: "minecraft-bedrock/2.3",
-            title: "The guid is the same in every pong",
-            section: "spec/minecraft-bedrock.md#10",
-            severity: Severity::Warning,
-            effect: "The game lists the server several times",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: stable_guid,
-        },
-        Requirement {
-            id: "minecraft-bedrock/2.4",
-            title: "A ping for servers with free slots is answered unless the server is full",
-            section: "spec/minecraft-bedrock.md#5",
-            severity: Severity::Note,
-            effect: "Clients that look for free slots do not find the server",
-            deviations: &[&NO_OPEN_PONG],
-            cost: Cost::Low,
-            probe: open_ping,
-        },
-        Requirement {
-            id: "minecraft-bedrock/2.5",
-            title: "A ping with bytes after its end is answered",
-            section: "spec/minecraft-bedrock.md#10",
-            severity: Severity::Note,
-            effect: "Clients of later versions do not find the server",
-            deviations: &[&LONG_PING_DROPPED],
-            cost: Cost::Low,
-            probe: long_ping,
-        },
-        Requirement {
-            id: "minecraft-bedrock/3.1",
-            title: "Edition and second line are those that the game shows",
-            section: "spec/minecraft-bedrock.md#6",
-            severity: Severity::Error,
-            effect: "The game hides servers without a second line",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: shown,
-        },
-        Requirement {
-            id: "minecraft-bedrock/3.2",
-            title: "The text has at most 397 bytes",
-            section: "spec/minecraft-bedrock.md#3",
-            severity: Severity::Error,
-            effect: "The game drops the pong, so the server is not in its list",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: text_length,
-        },
-        Requirement {
-            id: "minecraft-bedrock/3.3",
-            title: "Name, version and counts cannot be mistaken for each other",
-            section: "spec/minecraft-bedrock.md#4.1",
-            severity: Severity::Error,
-            effect: "The server disappears from the list of the game",
-            deviations: &[
+        error("minecraft-bedrock/1.1", "#2", answers)
+            .title("A ping is answered")
+            .effect("The server is not in the list of any player"),
+        error("minecraft-bedrock/2.1", "#4", layout)
+            .title("The pong has id, time, guid, magic and a text of twelve fields")
+            .effect("Clients crash on missing fields or show undefined"),
+        error("minecraft-bedrock/2.2", "#3", echoed_time)
+            .title("The time of the ping comes back unchanged")
+            .effect("Clients drop the pong or show a wrong latency"),
+        warning("minecraft-bedrock/2.3", "#10", stable_guid)
+            .title("The guid is the same in every pong")
+            .effect("The game lists the server several times"),
+        note("minecraft-bedrock/2.4", "#5", open_ping)
+            .title("A ping for servers with free slots is answered unless the server is full")
+            .effect("Clients that look for free slots do not find the server")
+            .deviations(&[&NO_OPEN_PONG]),
+        note("minecraft-bedrock/2.5", "#10", long_ping)
+            .title("A ping with bytes after its end is answered")
+            .effect("Clients of later versions do not find the server")
+            .deviations(&[&LONG_PING_DROPPED]),
+        error("minecraft-bedrock/3.1", "#6", shown)
+            .title("Edition and second line are those that the game shows")
+            .effect("The game hides servers without a second line"),
+        error("minecraft-bedrock/3.2", "#3", text_length)
+            .title("The text has at most 397 bytes")
+            .effect("The game drops the pong, so the server is not in its list"),
+        error("minecraft-bedrock/3.3", "#4.1", separators)
+            .title("Name, version and counts cannot be mistaken for each other")
+            .effect("The server disappears from the list of the game")
+            .deviations(&[
                 &known::SEPARATOR_IN_NAME,
                 &known::SEPARATOR_IN_LEVEL,
                 &known::UNKNOWN_LAYOUT,
-            ],
-            cost: Cost::Low,
-            probe: separators,
-        },
-        Requirement {
-            id: "minecraft-bedrock/3.4",
-            title: "The text is UTF-8",
-            section: "spec/minecraft-bedrock.md#4.2",
-            severity: Severity::Warning,
-            effect: "Players and clients see a garbled name",
-            deviations: &[&known::LATIN_1_TEXT],
-            cost: Cost::Low,
-            probe: encoding,
-        },
-        Requirement {
-            id: "minecraft-bedrock/4.1",
-            title: "Datagrams of unknown sessions get no pong and do not stop the service",
-            section: "spec/minecraft-bedrock.md#5",
-            severity: Severity::Error,
-            effect: "Late packets of disconnected players take the list entry down",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: strays,
-        },
-        Requirement {
-            id: "minecraft-bedrock/5.1",
-            title: "The pong is at most 432 bytes",
-            section: "spec/minecraft-bedrock.md#7",
-            severity: Severity::Error,
-            effect: "Forged addresses get up to 1000 times what was sent for them",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: amplification,
-        },
-        Requirement {
-            id: "minecraft-bedrock/6.1",
-            title: "The server survives 50 pings/s and limits its pongs",
-            section: "spec/minecraft-bedrock.md#7",
-            severity: Severity::Error,
-            effect: "Forged addresses get as many bytes as the server can send",
-            deviations: &[],
-            cost: Cost::Load,
-            probe: pings_per_second,
-        },
+            ]),
+        warning("minecraft-bedrock/3.4", "#4.2", encoding)
+            .title("The text is UTF-8")
+            .effect("Players and clients see a garbled name")
+            .deviations(&[&known::LATIN_1_TEXT]),
+        error("minecraft-bedrock/4.1", "#5", strays)
+            .title("Datagrams of unknown sessions get no pong and do not stop the service")
+            .effect("Late packets of disconnected players take the list entry down"),
+        error("minecraft-bedrock/5.1", "#7", amplification)
+            .title("The pong is at most 432 bytes")
+            .effect("Forged addresses get up to 1000 times what was sent for them"),
+        error("minecraft-bedrock/6.1", "#7", pings_per_second)
+            .title("The server survives 50 pings/s and limits its pongs")
+            .effect("Forged addresses get as many bytes as the server can send")
+            .load(),
     ],
     client: Some(&CLIENT),
 };
 
 static CLIENT: ClientSuite = ClientSuite {
     requirements: &[
-        ClientRequirement {
-            number: 4,
-            title: "A ping has at least 33 bytes",
-            severity: Severity::Error,
-            effect: "RakLib and go-raknet block the sender of a shorter one for up to 600 s",
-        },
-        ClientRequirement {
-            number: 5,
-            title: "Each query has another time",
-            severity: Severity::Note,
-            effect: "A late pong of an earlier query shows a wrong latency",
-        },
+        ClientRequirement::error(4)
+            .title("A ping has at least 33 bytes")
+            .effect("RakLib and go-raknet block the sender of a shorter one for up to 600 s"),
+        ClientRequirement::note(5)
+            .title("Each query has another time")
+            .effect("A late pong of an earlier query shows a wrong latency"),
     ],
     deviations: &[],
     observe: Observe::Datagram(observe),
@@ -266,10 +122,8 @@ fn is_pong(bytes: &[u8]) -> bool {
 fn pong(p: &mut Probe<'_>) -> Result<(Vec<u8>, Vec<u8>), Outcome> {
     let socket = p.open()?;
     let request = ping(PING, p.random());
-    match p.ask(socket, &request, &is_pong) {
-        Some(reply) => Ok((request, reply)),
-        None => fail("no pong"),
-    }
+    let reply = p.reply(socket, &request, &is_pong, "no pong")?;
+    Ok((request, reply))
 }
 
 fn still_answers(p: &mut Probe<'_>) -> bool {
@@ -277,7 +131,7 @@ fn still_answers(p: &mut Probe<'_>) -> bool {
 }
 
 fn read(bytes: &[u8]) -> Result<Pong<'_>, Outcome> {
-    Pong::read(bytes, &mut Notes::default()).map_err(|error| Outcome::Fail(error.to_string()))
+    Ok(Pong::read(bytes, &mut Notes::default())?)
 }
 
 fn text(bytes: &[u8]) -> Result<Advertisement<'_>, Outcome> {
@@ -362,9 +216,7 @@ fn shown(p: &mut Probe<'_>) -> Verdict {
     if edition != "MCPE" && edition != "MCEE" {
         return fail(format!("the edition is {edition:?}"));
     }
-    if level.trim().is_empty() {
-        return fail("the second line is empty");
-    }
+    ensure(!level.trim().is_empty(), "the second line is empty")?;
     pass(format!("{edition}, second line {level:?}"))
 }
 
@@ -372,18 +224,13 @@ fn text_length(p: &mut Probe<'_>) -> Verdict {
     let (_, reply) = pong(p)?;
     let length = reply.len().saturating_sub(35);
     let text = counted(length, "byte");
-    if length > MAX_TEXT {
-        fail(text)
-    } else {
-        pass(text)
-    }
+    pass_if(length <= MAX_TEXT, text)
 }
 
 fn separators(p: &mut Probe<'_>) -> Verdict {
     let (_, reply) = pong(p)?;
     let mut notes = Notes::default();
-    let parsed = Pong::read(&reply, &mut notes);
-    let pong = parsed.map_err(|error| Outcome::Fail(error.to_string()))?;
+    let pong = Pong::read(&reply, &mut notes)?;
     let Some(text) = pong.text else {
         return not_applicable("the pong has no text");
     };
@@ -406,9 +253,8 @@ fn encoding(p: &mut Probe<'_>) -> Verdict {
 }
 
 fn strays(p: &mut Probe<'_>) -> Verdict {
-    let mut noise: Vec<u8> = (0..60).map(|_| p.random() as u8).collect();
     // Datagrams of sessions start with 80 and above.
-    noise[0] = 0x84;
+    let noise = p.noise(60, 0x84);
     let strays = [
         ("a datagram of an unknown session", noise),
         ("an acknowledgement", vec![0xC0, 0, 1, 1, 0, 0, 0]),
@@ -420,11 +266,7 @@ fn strays(p: &mut Probe<'_>) -> Verdict {
 fn amplification(p: &mut Probe<'_>) -> Verdict {
     let (request, reply) = pong(p)?;
     let text = p.amplification(request.len(), reply.len());
-    if reply.len() > MAX_PONG {
-        fail(text)
-    } else {
-        pass(text)
-    }
+    pass_if(reply.len() <= MAX_PONG, text)
 }
 
 fn pings_per_second(p: &mut Probe<'_>) -> Verdict {

@@ -1,476 +1,207 @@
 //! Requirements of Minecraft Query (spec/minecraft-query.md).
 
-use super::behavior::{BOUND_TO_PORT, FRAGMENTED, LONG_LIFETIME};
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
-use super::{
-    Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
-    deviates, fail, load, mild, not_applicable, pass,
-};
+use super::*;
 use hailer_proto::minecraft_query::deviation as known;
 use hailer_proto::minecraft_query::message::{
     SessionId, Stat, Token as Parsed, parse_challenge, parse_stat,
 };
-use hailer_proto::wire::Notes;
-use hailer_proto::{Deviation, Roster, Value};
-use std::time::Duration;
+use hailer_proto::{Roster, Value};
 
-static SHORT_HANDSHAKE: Deviation = Deviation {
-    name: "answers-short-handshake",
-    help: "a handshake below 7 bytes gets a reply, whose id can hold bytes of another client's datagram",
-};
-static LAST_HANDSHAKE_ID: Deviation = Deviation {
-    name: "last-handshake-id",
-    help: "the reply to a stat has the session id of the last handshake",
-};
-static ODD_LENGTH_DROPPED: Deviation = Deviation {
-    name: "odd-length-dropped",
-    help: "a stat that has neither 11 nor 15 bytes gets no reply",
-};
-static ONE_TOKEN_PER_ADDRESS: Deviation = Deviation {
-    name: "one-token-per-address",
-    help: "a handshake from another port of the same address ends the token",
-};
-static NEW_TOKEN_ENDS_OLD: Deviation = Deviation {
-    name: "new-token-ends-old",
-    help: "a second handshake from the same port ends the first token",
-};
-static TOKEN_ZERO: Deviation = Deviation {
-    name: "token-zero",
-    help: "a challenge token is 0",
-};
-static TOKEN_ECHO: Deviation = Deviation {
-    name: "token-echo",
-    help: "the challenge token is the four bytes that the client added to its handshake",
-};
-static TOKEN_NEGATIVE: Deviation = Deviation {
-    name: "token-negative",
-    help: "a challenge token is negative",
-};
-static MIXED_ENCODINGS: Deviation = Deviation {
-    name: "mixed-encodings",
-    help: "the texts of one reply have different encodings",
-};
-static LATIN_1: Deviation = Deviation {
-    name: "latin-1-text",
-    help: "texts are ISO-8859-1, although the version is not one before 1.21.11",
-};
-static NO_BASIC_STAT: Deviation = Deviation {
-    name: "no-basic-stat",
-    help: "no reply to a request for a basic stat, but one to a request for a full one",
-};
-static COUNT_NOT_LIST: Deviation = Deviation {
-    name: "count-not-list",
-    help: "the number of names is not the number of players",
-};
-static UNKNOWN_TYPE: Deviation = Deviation {
-    name: "answers-unknown-type",
-    help: "a request of an unknown type gets a reply",
-};
-static SHORT_STAT: Deviation = Deviation {
-    name: "answers-short-stat",
-    help: "a stat without a whole token gets a reply",
-};
+deviations! {
+    static;
+    SHORT_HANDSHAKE "answers-short-handshake" "a handshake below 7 bytes gets a reply, whose id can hold bytes of another client's datagram";
+    LAST_HANDSHAKE_ID "last-handshake-id" "the reply to a stat has the session id of the last handshake";
+    ODD_LENGTH_DROPPED "odd-length-dropped" "a stat that has neither 11 nor 15 bytes gets no reply";
+    ONE_TOKEN_PER_ADDRESS "one-token-per-address" "a handshake from another port of the same address ends the token";
+    NEW_TOKEN_ENDS_OLD "new-token-ends-old" "a second handshake from the same port ends the first token";
+    TOKEN_ZERO "token-zero" "a challenge token is 0";
+    TOKEN_ECHO "token-echo" "the challenge token is the four bytes that the client added to its handshake";
+    TOKEN_NEGATIVE "token-negative" "a challenge token is negative";
+    MIXED_ENCODINGS "mixed-encodings" "the texts of one reply have different encodings";
+    LATIN_1 "latin-1-text" "texts are ISO-8859-1, although the version is not one before 1.21.11";
+    COUNT_NOT_LIST "count-not-list" "the number of names is not the number of players";
+    UNKNOWN_TYPE "answers-unknown-type" "a request of an unknown type gets a reply";
+    NO_BASIC_STAT "no-basic-stat" "no reply to a request for a basic stat, but one to a request for a full one";
+    SHORT_STAT "answers-short-stat" "a stat without a whole token gets a reply";
+}
 
 pub(super) static SUITE: Suite = Suite {
     protocol: "minecraft-query",
     interval: Duration::from_millis(100),
-    never_sent: "Malformed requests to servers for Bedrock clients, because Nukkit blocks the sender of a request below 7 bytes for 600 s, \
-                 and to proxies of the family of BungeeCord, because one stray datagram ends the query service of a fork.",
+    never_sent: "Malformed requests to servers for Bedrock clients, because Nukkit blocks the sender of \
+        a request below 7 bytes for 600 s, and to proxies of the family of BungeeCord, because \
+        one stray datagram ends the query service of a fork.",
     mild: &[
-        mild(
-            "doubled-nul",
-            Severity::Note,
-            "Clients that read the token up to the end of the datagram find no number",
-        ),
-        mild(
-            "missing-nul",
-            Severity::Warning,
-            "Clients that wait for the last NUL reject the reply",
-        ),
-        mild(
-            "zero-padding",
-            Severity::Warning,
-            "Clients that compare the constants reject the reply",
-        ),
-        mild(
-            "geyser-header",
-            Severity::Warning,
-            "Clients that compare the constants reject the reply",
-        ),
-        mild(
-            "odd-padding",
-            Severity::Warning,
-            "Clients that compare the constants reject the reply",
-        ),
-        mild(
-            "spaced-key",
-            Severity::Warning,
-            "Clients that know the key without its space show no value",
-        ),
-        mild(
-            "nul-in-motd",
-            Severity::Warning,
-            "Clients show a part of the MOTD as other values",
-        ),
-        mild(
-            "nul-in-value",
-            Severity::Warning,
-            "Clients mix up keys and values",
-        ),
-        mild(
-            "duplicate-key",
-            Severity::Note,
-            "Clients show one or the other of two values",
-        ),
-        mild(
-            "repeated-hostname",
-            Severity::Warning,
-            "Clients show the address as the MOTD",
-        ),
-        mild(
-            "unended-list",
-            Severity::Warning,
-            "Clients that wait for the end of the list reject the reply",
-        ),
-        mild(
-            "odd-number",
-            Severity::Warning,
-            "Clients show no count or port, or 0",
-        ),
+        mild_note("doubled-nul")
+            .effect("Clients that read the token up to the end of the datagram find no number"),
+        mild_warning("missing-nul").effect("Clients that wait for the last NUL reject the reply"),
+        mild_warning("zero-padding").effect("Clients that compare the constants reject the reply"),
+        mild_warning("geyser-header").effect("Clients that compare the constants reject the reply"),
+        mild_warning("odd-padding").effect("Clients that compare the constants reject the reply"),
+        mild_warning("spaced-key")
+            .effect("Clients that know the key without its space show no value"),
+        mild_warning("nul-in-motd").effect("Clients show a part of the MOTD as other values"),
+        mild_warning("nul-in-value").effect("Clients mix up keys and values"),
+        mild_note("duplicate-key").effect("Clients show one or the other of two values"),
+        mild_warning("repeated-hostname").effect("Clients show the address as the MOTD"),
+        mild_warning("unended-list")
+            .effect("Clients that wait for the end of the list reject the reply"),
+        mild_warning("odd-number").effect("Clients show no count or port, or 0"),
     ],
     requirements: &[
-        Requirement {
-            id: "minecraft-query/1.1",
-            title: "A handshake and a full stat are answered",
-            section: "spec/minecraft-query.md#6.5",
-            severity: Severity::Error,
-            effect: "No client can query the server",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: answers,
-        },
-        Requirement {
-            id: "minecraft-query/2.1",
-            title: "The handshake reply is the session id and a token in decimal text with one NUL",
-            section: "spec/minecraft-query.md#3.1",
-            severity: Severity::Error,
-            effect: "Clients find no token and report a timeout",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: handshake_layout,
-        },
-        Requirement {
-            id: "minecraft-query/2.2",
-            title: "A handshake with four more bytes is answered",
-            section: "spec/minecraft-query.md#7.1",
-            severity: Severity::Warning,
-            effect: "node-gamedig and sites built on it show the server as offline, or attackers choose the token",
-            deviations: &[&TOKEN_ECHO],
-            cost: Cost::Low,
-            probe: long_handshake,
-        },
-        Requirement {
-            id: "minecraft-query/2.3",
-            title: "A session id with bytes from 80 up comes back unchanged",
-            section: "spec/minecraft-query.md#2.4",
-            severity: Severity::Warning,
-            effect: "Clients that draw ids at random fail in 15 of 16 queries",
-            deviations: &[&known::MANGLED_SESSION_ID],
-            cost: Cost::Low,
-            probe: high_session_id,
-        },
-        Requirement {
-            id: "minecraft-query/2.4",
-            title: "A handshake below 7 bytes gets no reply",
-            section: "spec/minecraft-query.md#7.1",
-            severity: Severity::Warning,
-            effect: "The reply shows bytes of other clients, and forged requests get up to 7 times their size",
-            deviations: &[&SHORT_HANDSHAKE],
-            cost: Cost::Low,
-            probe: short_handshake,
-        },
-        Requirement {
-            id: "minecraft-query/3.1",
-            title: "A stat of 11 bytes gets the basic form with the port in two bytes",
-            section: "spec/minecraft-query.md#3.2",
-            severity: Severity::Error,
-            effect: "Clients of the basic stat show a wrong MOTD or port, or a timeout",
-            deviations: &[&known::FULL_FOR_BASIC, &NO_BASIC_STAT, &known::PORT_AS_TEXT],
-            cost: Cost::Low,
-            probe: basic_layout,
-        },
-        Requirement {
-            id: "minecraft-query/3.2",
-            title: "A stat of 15 bytes gets the full form with its constants and ten pairs",
-            section: "spec/minecraft-query.md#3.3",
-            severity: Severity::Error,
-            effect: "Clients that compare the constants or need a key crash or show no players",
-            deviations: &[&known::BASIC_FOR_FULL],
-            cost: Cost::Low,
-            probe: full_layout,
-        },
-        Requirement {
-            id: "minecraft-query/3.3",
-            title: "The padding of a full stat can have any value",
-            section: "spec/minecraft-query.md#2.3",
-            severity: Severity::Error,
-            effect: "Generic GameSpy clients (node-gamedig, opengsq, qstat) show no players",
-            deviations: &[&known::BASIC_FOR_FULL],
-            cost: Cost::Low,
-            probe: other_padding,
-        },
-        Requirement {
-            id: "minecraft-query/3.4",
-            title: "A stat is answered with its own session id",
-            section: "spec/minecraft-query.md#2.4",
-            severity: Severity::Warning,
-            effect: "Clients with a new id for each datagram, such as mcstatus, get no reply or drop it",
-            deviations: &[&LAST_HANDSHAKE_ID],
-            cost: Cost::Low,
-            probe: own_session_id,
-        },
-        Requirement {
-            id: "minecraft-query/3.5",
-            title: "A stat of another length from 11 bytes on gets the basic form",
-            section: "spec/minecraft-query.md#7.1",
-            severity: Severity::Note,
-            effect: "Clients that send more bytes than vanilla get no reply",
-            deviations: &[&ODD_LENGTH_DROPPED, &known::FULL_FOR_BASIC],
-            cost: Cost::Low,
-            probe: odd_length,
-        },
-        Requirement {
-            id: "minecraft-query/3.6",
-            title: "A stat below 11 bytes gets no reply",
-            section: "spec/minecraft-query.md#7.1",
-            severity: Severity::Warning,
-            effect: "Requests without a token get a status, which forged addresses can use",
-            deviations: &[&SHORT_STAT],
-            cost: Cost::Low,
-            probe: short_stat,
-        },
-        Requirement {
-            id: "minecraft-query/3.7",
-            title: "A request of an unknown type gets no reply",
-            section: "spec/minecraft-query.md#7.1",
-            severity: Severity::Note,
-            effect: "Scanners take the port for another service",
-            deviations: &[&UNKNOWN_TYPE],
-            cost: Cost::Low,
-            probe: unknown_type,
-        },
-        Requirement {
-            id: "minecraft-query/4.1",
-            title: "Basic and full stat have the same values",
-            section: "spec/minecraft-query.md#3.2",
-            severity: Severity::Error,
-            effect: "Clients show another port or map, depending on the form that they request",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: same_values,
-        },
-        Requirement {
-            id: "minecraft-query/4.2",
-            title: "The list has as many names as the count says",
-            section: "spec/minecraft-query.md#3.3",
-            severity: Severity::Note,
-            effect: "Lists of players are incomplete, or hold names that are not players",
-            deviations: &[&COUNT_NOT_LIST],
-            cost: Cost::Low,
-            probe: count_is_list,
-        },
-        Requirement {
-            id: "minecraft-query/4.3",
-            title: "All texts of a reply have one encoding, UTF-8 unless the version is before 1.21.11",
-            section: "spec/minecraft-query.md#4.1",
-            severity: Severity::Warning,
-            effect: "Half of all clients show a garbled MOTD or garbled names",
-            deviations: &[&LATIN_1, &MIXED_ENCODINGS],
-            cost: Cost::Low,
-            probe: one_encoding,
-        },
-        Requirement {
-            id: "minecraft-query/5.1",
-            title: "A stat with a wrong token gets no reply",
-            section: "spec/minecraft-query.md#7.2",
-            severity: Severity::Error,
-            effect: "Forged addresses get full replies: the server amplifies attacks",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: wrong_token,
-        },
-        Requirement {
-            id: "minecraft-query/5.2",
-            title: "The token cannot be guessed",
-            section: "spec/minecraft-query.md#7.2",
-            severity: Severity::Error,
-            effect: "Forged addresses get full replies: the server amplifies attacks",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: guessed_token,
-        },
-        Requirement {
-            id: "minecraft-query/5.3",
-            title: "The token of one address is not valid for another",
-            section: "spec/minecraft-query.md#7.2",
-            severity: Severity::Error,
-            effect: "An attacker uses a token of its own for forged addresses",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: other_address,
-        },
-        Requirement {
-            id: "minecraft-query/5.4",
-            title: "The token is valid for every port of its address",
-            section: "spec/minecraft-query.md#7.2",
-            severity: Severity::Note,
-            effect: "Clients that send each request from another port, such as node-gamedig, get no reply",
-            deviations: &[&BOUND_TO_PORT],
-            cost: Cost::Low,
-            probe: other_port,
-        },
-        Requirement {
-            id: "minecraft-query/5.5",
-            title: "A handshake from another port leaves the token valid",
-            section: "spec/minecraft-query.md#6.5",
-            severity: Severity::Warning,
-            effect: "One of two clients behind the same address gets no reply",
-            deviations: &[&ONE_TOKEN_PER_ADDRESS],
-            cost: Cost::Low,
-            probe: handshake_elsewhere,
-        },
-        Requirement {
-            id: "minecraft-query/5.6",
-            title: "A repeated handshake leaves the earlier token valid",
-            section: "spec/minecraft-query.md#7.2",
-            severity: Severity::Note,
-            effect: "A handshake that the network duplicates costs the client a retry",
-            deviations: &[&NEW_TOKEN_ENDS_OLD],
-            cost: Cost::Low,
-            probe: repeated_handshake,
-        },
-        Requirement {
-            id: "minecraft-query/5.7",
-            title: "A token can be used repeatedly",
-            section: "spec/minecraft-query.md#6.5",
-            severity: Severity::Warning,
-            effect: "A lost reply cannot be requested again, so queries fail on lossy networks",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: replayed_token,
-        },
-        Requirement {
-            id: "minecraft-query/5.8",
-            title: "Tokens are positive and not 0",
-            section: "spec/minecraft-query.md#7.2",
-            severity: Severity::Warning,
-            effect: "node-gamedig and opengsq leave out a 0, and older clients crash on negative tokens",
-            deviations: &[&TOKEN_ZERO, &TOKEN_NEGATIVE],
-            cost: Cost::Low,
-            probe: positive_token,
-        },
-        Requirement {
-            id: "minecraft-query/5.9",
-            title: "A token expires after at most 60 s, and not before 5 s",
-            section: "spec/minecraft-query.md#7.2",
-            severity: Severity::Warning,
-            effect: "A token that leaked once can be used by attackers for as long as the server runs",
-            deviations: &[&LONG_LIFETIME],
-            cost: Cost::Wait(70),
-            probe: token_lifetime,
-        },
-        Requirement {
-            id: "minecraft-query/6.1",
-            title: "Datagrams of other protocols get no reply and do not stop the service",
-            section: "spec/minecraft-query.md#7.1",
-            severity: Severity::Error,
-            effect: "Scanners and node-gamedig, which sends a RakNet ping with each query, take queries down",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: strays,
-        },
-        Requirement {
-            id: "minecraft-query/6.2",
-            title: "The handshake reply has at most 17 bytes",
-            section: "spec/minecraft-query.md#7.4",
-            severity: Severity::Error,
-            effect: "Forged addresses get more bytes than were sent for them",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: handshake_amplification,
-        },
-        Requirement {
-            id: "minecraft-query/6.3",
-            title: "The full stat fits one packet of 1400 bytes",
-            section: "spec/minecraft-query.md#7.4",
-            severity: Severity::Note,
-            effect: "Some networks drop fragments, and several clients read only 4096 bytes",
-            deviations: &[&FRAGMENTED],
-            cost: Cost::Low,
-            probe: full_size,
-        },
-        Requirement {
-            id: "minecraft-query/6.4",
-            title: "Replies arrive within 0.5 s",
-            section: "spec/minecraft-query.md#9",
-            severity: Severity::Warning,
-            effect: "qstat gives up after 0.5 s",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: latency,
-        },
-        Requirement {
-            id: "minecraft-query/7.1",
-            title: "The server survives 50 stats/s with a valid token",
-            section: "spec/minecraft-query.md#7.1",
-            severity: Severity::Error,
-            effect: "A few server lists together take queries or the game down",
-            deviations: &[&super::behavior::RATE_LIMIT],
-            cost: Cost::Load,
-            probe: stats_per_second,
-        },
+        error("minecraft-query/1.1", "#6.5", answers)
+            .title("A handshake and a full stat are answered")
+            .effect("No client can query the server"),
+        error("minecraft-query/2.1", "#3.1", handshake_layout)
+            .title("The handshake reply is the session id and a token in decimal text with one NUL")
+            .effect("Clients find no token and report a timeout"),
+        warning("minecraft-query/2.2", "#7.1", long_handshake)
+            .title("A handshake with four more bytes is answered")
+            .effect(
+                "node-gamedig and sites built on it show the server as offline, or attackers \
+                choose the token",
+            )
+            .deviations(&[&TOKEN_ECHO]),
+        warning("minecraft-query/2.3", "#2.4", high_session_id)
+            .title("A session id with bytes from 80 up comes back unchanged")
+            .effect("Clients that draw ids at random fail in 15 of 16 queries")
+            .deviations(&[&known::MANGLED_SESSION_ID]),
+        warning("minecraft-query/2.4", "#7.1", short_handshake)
+            .title("A handshake below 7 bytes gets no reply")
+            .effect(
+                "The reply shows bytes of other clients, and forged requests get up to 7 times \
+                their size",
+            )
+            .deviations(&[&SHORT_HANDSHAKE]),
+        error("minecraft-query/3.1", "#3.2", basic_layout)
+            .title("A stat of 11 bytes gets the basic form with the port in two bytes")
+            .effect("Clients of the basic stat show a wrong MOTD or port, or a timeout")
+            .deviations(&[&known::FULL_FOR_BASIC, &NO_BASIC_STAT, &known::PORT_AS_TEXT]),
+        error("minecraft-query/3.2", "#3.3", full_layout)
+            .title("A stat of 15 bytes gets the full form with its constants and ten pairs")
+            .effect("Clients that compare the constants or need a key crash or show no players")
+            .deviations(&[&known::BASIC_FOR_FULL]),
+        error("minecraft-query/3.3", "#2.3", other_padding)
+            .title("The padding of a full stat can have any value")
+            .effect("Generic GameSpy clients (node-gamedig, opengsq, qstat) show no players")
+            .deviations(&[&known::BASIC_FOR_FULL]),
+        warning("minecraft-query/3.4", "#2.4", own_session_id)
+            .title("A stat is answered with its own session id")
+            .effect(
+                "Clients with a new id for each datagram, such as mcstatus, get no reply or drop \
+                it",
+            )
+            .deviations(&[&LAST_HANDSHAKE_ID]),
+        note("minecraft-query/3.5", "#7.1", odd_length)
+            .title("A stat of another length from 11 bytes on gets the basic form")
+            .effect("Clients that send more bytes than vanilla get no reply")
+            .deviations(&[&ODD_LENGTH_DROPPED, &known::FULL_FOR_BASIC]),
+        warning("minecraft-query/3.6", "#7.1", short_stat)
+            .title("A stat below 11 bytes gets no reply")
+            .effect("Requests without a token get a status, which forged addresses can use")
+            .deviations(&[&SHORT_STAT]),
+        note("minecraft-query/3.7", "#7.1", unknown_type)
+            .title("A request of an unknown type gets no reply")
+            .effect("Scanners take the port for another service")
+            .deviations(&[&UNKNOWN_TYPE]),
+        error("minecraft-query/4.1", "#3.2", same_values)
+            .title("Basic and full stat have the same values")
+            .effect("Clients show another port or map, depending on the form that they request"),
+        note("minecraft-query/4.2", "#3.3", count_is_list)
+            .title("The list has as many names as the count says")
+            .effect("Lists of players are incomplete, or hold names that are not players")
+            .deviations(&[&COUNT_NOT_LIST]),
+        warning("minecraft-query/4.3", "#4.1", one_encoding)
+            .title(
+                "All texts of a reply have one encoding, UTF-8 unless the version is before \
+                1.21.11",
+            )
+            .effect("Half of all clients show a garbled MOTD or garbled names")
+            .deviations(&[&LATIN_1, &MIXED_ENCODINGS]),
+        error("minecraft-query/5.1", "#7.2", wrong_token)
+            .title("A stat with a wrong token gets no reply")
+            .effect("Forged addresses get full replies: the server amplifies attacks"),
+        error("minecraft-query/5.2", "#7.2", guessed_token)
+            .title("The token cannot be guessed")
+            .effect("Forged addresses get full replies: the server amplifies attacks"),
+        challenge::other_address::<MinecraftQuery>("minecraft-query/5.3", "#7.2"),
+        challenge::other_port::<MinecraftQuery>("minecraft-query/5.4", "#7.2"),
+        warning("minecraft-query/5.5", "#6.5", handshake_elsewhere)
+            .title("A handshake from another port leaves the token valid")
+            .effect("One of two clients behind the same address gets no reply")
+            .deviations(&[&ONE_TOKEN_PER_ADDRESS]),
+        note("minecraft-query/5.6", "#7.2", repeated_handshake)
+            .title("A repeated handshake leaves the earlier token valid")
+            .effect("A handshake that the network duplicates costs the client a retry")
+            .deviations(&[&NEW_TOKEN_ENDS_OLD]),
+        warning("minecraft-query/5.7", "#6.5", replayed_token)
+            .title("A token can be used repeatedly")
+            .effect("A lost reply cannot be requested again, so queries fail on lossy networks"),
+        warning("minecraft-query/5.8", "#7.2", positive_token)
+            .title("Tokens are positive and not 0")
+            .effect(
+                "node-gamedig and opengsq leave out a 0, and older clients crash on negative \
+                tokens",
+            )
+            .deviations(&[&TOKEN_ZERO, &TOKEN_NEGATIVE]),
+        warning(
+            "minecraft-query/5.9",
+            "#7.2",
+            challenge::lifetime::<MinecraftQuery>,
+        )
+        .title("A token expires after at most 60 s, and not before 5 s")
+        .effect("A token that leaked once can be used by attackers for as long as the server runs")
+        .deviations(&[&LONG_LIFETIME])
+        .waits(70),
+        error("minecraft-query/6.1", "#7.1", strays)
+            .title("Datagrams of other protocols get no reply and do not stop the service")
+            .effect(
+                "Scanners and node-gamedig, which sends a RakNet ping with each query, take \
+                queries down",
+            ),
+        error("minecraft-query/6.2", "#7.4", handshake_amplification)
+            .title("The handshake reply has at most 17 bytes")
+            .effect("Forged addresses get more bytes than were sent for them"),
+        note("minecraft-query/6.3", "#7.4", full_size)
+            .title("The full stat fits one packet of 1400 bytes")
+            .effect("Some networks drop fragments, and several clients read only 4096 bytes")
+            .deviations(&[&FRAGMENTED]),
+        warning("minecraft-query/6.4", "#9", latency)
+            .title("Replies arrive within 0.5 s")
+            .effect("qstat gives up after 0.5 s"),
+        error("minecraft-query/7.1", "#7.1", stats_per_second)
+            .title("The server survives 50 stats/s with a valid token")
+            .effect("A few server lists together take queries or the game down")
+            .deviations(&[&RATE_LIMIT])
+            .load(),
     ],
     client: Some(&CLIENT),
 };
 
 static CLIENT: ClientSuite = ClientSuite {
     requirements: &[
-        ClientRequirement {
-            number: 4,
-            title: "The session id has no byte above 7F",
-            severity: Severity::Warning,
-            effect: "Vanilla servers mangle such ids, so that the client finds no token",
-        },
-        ClientRequirement {
-            number: 5,
-            title: "Handshake and stat have the same session id",
-            severity: Severity::Note,
-            effect: "Vanilla servers reply with the id of the handshake, and the client drops the reply",
-        },
-        ClientRequirement {
-            number: 6,
-            title: "The stat comes from the port of its handshake",
-            severity: Severity::Warning,
-            effect: "Servers that bind tokens to ports do not reply",
-        },
-        ClientRequirement {
-            number: 7,
-            title: "A handshake reply with another session id is ignored",
-            severity: Severity::Error,
-            effect: "A forged datagram makes the query fail",
-        },
-        ClientRequirement {
-            number: 8,
-            title: "Every token is sent back, also a negative one and 0",
-            severity: Severity::Error,
-            effect: "Half of the queries of BungeeCord fail, and all of PyMine",
-        },
-        ClientRequirement {
-            number: 9,
-            title: "The padding of a full stat is zero",
-            severity: Severity::Note,
-            effect: "PyMine lists no players for another padding",
-        },
+        ClientRequirement::warning(4)
+            .title("The session id has no byte above 7F")
+            .effect("Vanilla servers mangle such ids, so that the client finds no token"),
+        ClientRequirement::note(5)
+            .title("Handshake and stat have the same session id")
+            .effect(
+                "Vanilla servers reply with the id of the handshake, and the client drops the \
+                reply",
+            ),
+        ClientRequirement::warning(6)
+            .title("The stat comes from the port of its handshake")
+            .effect("Servers that bind tokens to ports do not reply"),
+        ClientRequirement::error(7)
+            .title("A handshake reply with another session id is ignored")
+            .effect("A forged datagram makes the query fail"),
+        ClientRequirement::error(8)
+            .title("Every token is sent back, also a negative one and 0")
+            .effect("Half of the queries of BungeeCord fail, and all of PyMine"),
+        ClientRequirement::note(9)
+            .title("The padding of a full stat is zero")
+            .effect("PyMine lists no players for another padding"),
     ],
     deviations: &[],
     observe: Observe::Datagram(observe),
@@ -521,9 +252,12 @@ fn is_stat_reply(bytes: &[u8]) -> bool {
 
 /// Sends a handshake and returns the token.
 fn token(p: &mut Probe<'_>, socket: SocketId, id: [u8; 4]) -> Result<StatToken, Outcome> {
-    let Some(reply) = p.ask(socket, &handshake(id), &is_handshake_reply) else {
-        return fail("no reply to a handshake");
-    };
+    let reply = p.reply(
+        socket,
+        &handshake(id),
+        &is_handshake_reply,
+        "no reply to a handshake",
+    )?;
     let parsed = parse_challenge(&reply, Some(SessionId(id)), &mut Notes::default());
     match parsed {
         Ok(Some(Parsed::Number(number))) => Ok(StatToken {
@@ -560,10 +294,8 @@ fn verified(p: &mut Probe<'_>) -> Result<(SocketId, [u8; 4], StatToken), Outcome
 fn full(p: &mut Probe<'_>) -> Result<(Vec<u8>, Vec<u8>), Outcome> {
     let (socket, id, token) = verified(p)?;
     let request = full_stat(id, token);
-    match p.ask(socket, &request, &is_stat_reply) {
-        Some(reply) => Ok((request, reply)),
-        None => fail("no reply to a full stat"),
-    }
+    let reply = p.reply(socket, &request, &is_stat_reply, "no reply to a full stat")?;
+    Ok((request, reply))
 }
 
 fn still_answers(p: &mut Probe<'_>) -> bool {
@@ -571,7 +303,7 @@ fn still_answers(p: &mut Probe<'_>) -> bool {
 }
 
 fn answers(p: &mut Probe<'_>) -> Verdict {
-    let verdict = super::probe::baseline(p)?;
+    let verdict = baseline(p)?;
     let status = p.status()?;
     let is_bedrock = status.game.as_deref() == Some("MINECRAFTPE")
         || status.rules.iter().any(|rule| rule.key == "server_engine")
@@ -590,19 +322,25 @@ fn answers(p: &mut Probe<'_>) -> Verdict {
 fn handshake_layout(p: &mut Probe<'_>) -> Verdict {
     let socket = p.open()?;
     let request = handshake(p.plain_id());
-    match p.ask(socket, &request, &is_handshake_reply) {
-        Some(reply) => p.layout(&request, &reply),
-        None => fail("no reply to a handshake"),
-    }
+    let reply = p.reply(
+        socket,
+        &request,
+        &is_handshake_reply,
+        "no reply to a handshake",
+    )?;
+    p.layout(&request, &reply)
 }
 
 fn long_handshake(p: &mut Probe<'_>) -> Verdict {
     let socket = p.open()?;
     let added = [0, 0x12, 0x34, 0x56];
     let request = [&handshake(p.plain_id())[..], &added].concat();
-    let Some(reply) = p.ask(socket, &request, &is_handshake_reply) else {
-        return fail("no reply to 11 bytes");
-    };
+    let reply = p.reply(
+        socket,
+        &request,
+        &is_handshake_reply,
+        "no reply to 11 bytes",
+    )?;
     match parse_challenge(&reply, None, &mut Notes::default()) {
         Ok(Some(Parsed::Number(number))) if number.to_be_bytes() == added => {
             deviates(&TOKEN_ECHO, format!("11 bytes get the token {number}"))
@@ -615,9 +353,7 @@ fn high_session_id(p: &mut Probe<'_>) -> Verdict {
     let socket = p.open()?;
     let id = [0x81, 0xF5, 0x07, 0xC3];
     let request = handshake(id);
-    let Some(reply) = p.ask(socket, &request, &is_handshake_reply) else {
-        return fail("no reply");
-    };
+    let reply = p.reply(socket, &request, &is_handshake_reply, "no reply")?;
     if reply.get(1..5) == Some(&id) {
         return pass("the four bytes came back");
     }
@@ -651,18 +387,19 @@ fn full_layout(p: &mut Probe<'_>) -> Verdict {
     let (socket, id, token) = verified(p)?;
     // 15 bytes, also if the server wants more.
     let request = stat(id, token, &[0; 4]);
-    match p.ask(socket, &request, &is_stat_reply) {
-        Some(reply) => p.layout(&request, &reply),
-        None => fail("no reply to 15 bytes"),
-    }
+    let reply = p.reply(socket, &request, &is_stat_reply, "no reply to 15 bytes")?;
+    p.layout(&request, &reply)
 }
 
 fn other_padding(p: &mut Probe<'_>) -> Verdict {
     let (socket, id, token) = verified(p)?;
     let request = stat(id, token, &[0xFF, 0xFF, 0xFF, 1]);
-    let Some(reply) = p.ask(socket, &request, &is_stat_reply) else {
-        return fail("no reply to the padding FF FF FF 01");
-    };
+    let reply = p.reply(
+        socket,
+        &request,
+        &is_stat_reply,
+        "no reply to the padding FF FF FF 01",
+    )?;
     match parse_stat(&reply, Some(true), &mut Notes::default()) {
         Ok(Stat::Full(_)) => pass("the padding FF FF FF 01 gets the full form"),
         Ok(Stat::Basic(_)) => deviates(
@@ -678,9 +415,12 @@ fn own_session_id(p: &mut Probe<'_>) -> Verdict {
     let mut other = p.plain_id();
     other[0] = id[0] ^ 1;
     let request = full_stat(other, token);
-    let Some(reply) = p.ask(socket, &request, &is_stat_reply) else {
-        return fail("no reply to a stat whose id is not that of the handshake");
-    };
+    let reply = p.reply(
+        socket,
+        &request,
+        &is_stat_reply,
+        "no reply to a stat whose id is not that of the handshake",
+    )?;
     match reply.get(1..5) {
         Some(found) if found == other => pass("the id of the stat"),
         Some(found) if found == id => deviates(&LAST_HANDSHAKE_ID, "the id of the handshake"),
@@ -787,17 +527,12 @@ fn same_values(p: &mut Probe<'_>) -> Verdict {
 
 fn count_is_list(p: &mut Probe<'_>) -> Verdict {
     let players = &p.status()?.players;
-    if players.roster == Roster::Absent {
-        return not_applicable("the reply to a full stat has no list");
-    }
+    let has_list = players.roster != Roster::Absent;
+    applies(has_list, "the reply to a full stat has no list")?;
     let (count, listed) = (players.online.unwrap_or(0), players.list.len());
     let names = counted(listed, "name");
     let text = format!("the count is {count}, with {names}");
-    if usize::try_from(count) == Ok(listed) {
-        pass(text)
-    } else {
-        deviates(&COUNT_NOT_LIST, text)
-    }
+    pass_or(usize::try_from(count) == Ok(listed), &COUNT_NOT_LIST, text)
 }
 
 /// Whether a version is empty, or a plain number before 1.21.11, the first with UTF-8.
@@ -883,27 +618,24 @@ fn guessed_token(p: &mut Probe<'_>) -> Verdict {
     }
 }
 
-/// Uses a token from another socket, without a handshake there and after one.
-fn used_elsewhere(p: &mut Probe<'_>, origin: Origin) -> Result<bool, Outcome> {
-    let other = p.open_from(origin)?;
-    let (_, id, token) = verified(p)?;
-    let reply = p.ask_once(other, &full_stat(id, token), &is_stat_reply);
-    Ok(reply.is_some())
-}
+/// Tokens, tested with full stats.
+struct MinecraftQuery;
 
-fn other_address(p: &mut Probe<'_>) -> Verdict {
-    if used_elsewhere(p, Origin::OtherAddress)? {
-        fail("a token of another address gets a status")
-    } else {
-        pass("no reply to a token of another address")
+impl Challenged for MinecraftQuery {
+    const TOKEN: &'static str = "token";
+    const REPLY: &'static str = "a status";
+    const REFUSAL: &'static str = "no reply to";
+    const STEP: Duration = Duration::from_secs(5);
+    const SHORTEST: Duration = Duration::from_secs(5);
+    const LONGEST: Duration = Duration::from_secs(65);
+
+    fn request(p: &mut Probe<'_>) -> Result<(SocketId, Vec<u8>), Outcome> {
+        let (socket, id, token) = verified(p)?;
+        Ok((socket, full_stat(id, token)))
     }
-}
 
-fn other_port(p: &mut Probe<'_>) -> Verdict {
-    if used_elsewhere(p, Origin::Usual)? {
-        pass("another port of the address uses the token")
-    } else {
-        deviates(&BOUND_TO_PORT, "no reply to a token of another port")
+    fn is_reply(bytes: &[u8]) -> bool {
+        is_stat_reply(bytes)
     }
 }
 
@@ -947,9 +679,8 @@ fn positive_token(p: &mut Probe<'_>) -> Verdict {
     // Of eight random numbers, all are positive in 1 of 256 cases.
     for _ in 0..8 {
         let token = verified(p)?.2;
-        if token.padding == RAW_PADDING {
-            return not_applicable("the tokens are raw bytes, without a sign");
-        }
+        let is_number = token.padding != RAW_PADDING;
+        applies(is_number, "the tokens are raw bytes, without a sign")?;
         numbers.push(token.number());
     }
     let text = format!("tokens {numbers:?}");
@@ -962,31 +693,10 @@ fn positive_token(p: &mut Probe<'_>) -> Verdict {
     pass(text)
 }
 
-fn token_lifetime(p: &mut Probe<'_>) -> Verdict {
-    let (socket, id, token) = verified(p)?;
-    let request = full_stat(id, token);
-    let is_valid = |p: &mut Probe<'_>| p.ask(socket, &request, &is_stat_reply).is_some();
-    let step = Duration::from_secs(5);
-    let (valid, expired) = p.lifetime(step, Duration::from_secs(65), &is_valid);
-    match expired {
-        None => deviates(
-            &LONG_LIFETIME,
-            format!("still valid after {} s", valid.as_secs()),
-        ),
-        Some(_) if valid.is_zero() => fail("not valid after 5 s"),
-        Some(expired) => pass(format!(
-            "valid at {} s, expired at {} s",
-            valid.as_secs(),
-            expired.as_secs()
-        )),
-    }
-}
-
 fn strays(p: &mut Probe<'_>) -> Verdict {
     p.spare_fragile()?;
-    let mut noise: Vec<u8> = (0..40).map(|_| p.random() as u8).collect();
     // Not the magic of this protocol.
-    noise[0] = 0x55;
+    let noise = p.noise(40, 0x55);
     let raknet_ping = [
         &[1][..],
         &[0; 8],
@@ -1007,15 +717,14 @@ fn strays(p: &mut Probe<'_>) -> Verdict {
 fn handshake_amplification(p: &mut Probe<'_>) -> Verdict {
     let socket = p.open()?;
     let request = handshake(p.plain_id());
-    let Some(reply) = p.ask(socket, &request, &is_handshake_reply) else {
-        return fail("no reply to a handshake");
-    };
+    let reply = p.reply(
+        socket,
+        &request,
+        &is_handshake_reply,
+        "no reply to a handshake",
+    )?;
     let text = p.amplification(request.len(), reply.len());
-    if reply.len() > MAX_HANDSHAKE_REPLY {
-        fail(text)
-    } else {
-        pass(text)
-    }
+    pass_if(reply.len() <= MAX_HANDSHAKE_REPLY, text)
 }
 
 fn full_size(p: &mut Probe<'_>) -> Verdict {
@@ -1032,11 +741,7 @@ fn latency(p: &mut Probe<'_>) -> Verdict {
     let slowest = p.facts.slowest;
     p.measure("slowest_reply_ms", slowest.as_secs_f64() * 1e3);
     let text = format!("the slowest reply took {} ms", slowest.as_millis());
-    if slowest > Duration::from_millis(500) {
-        fail(text)
-    } else {
-        pass(text)
-    }
+    pass_if(slowest <= Duration::from_millis(500), text)
 }
 
 fn stats_per_second(p: &mut Probe<'_>) -> Verdict {

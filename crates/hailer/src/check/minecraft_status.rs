@@ -1,49 +1,24 @@
 //! Requirements of Minecraft Status (spec/minecraft-status.md).
 
-use super::behavior::RATE_LIMIT;
 use super::client::{ClientRequirement, ClientSuite, Observe, Observer, SeenConnection, VALID};
-use super::probe::{baseline, found};
-use super::{
-    Cost, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted, deviates, fail,
-    load, mild, not_applicable, pass,
-};
-use hailer_proto::Deviation;
+use super::*;
 use hailer_proto::minecraft_status::deviation as known;
 use hailer_proto::minecraft_status::message::{
     Handshake, Intent, LegacyReply, LegacyRequest, PING_BYTES, is_ping, legacy_length, read_ping,
     read_status_request, reply_length, write_packet, write_string, write_varint,
 };
 use hailer_proto::wire::{Notes, Reader};
-use std::time::Duration;
 
-static NO_LEGACY: Deviation = Deviation {
-    name: "no-legacy-reply",
-    help: "a ping in a form before 1.7 gets no reply",
-};
-static PING_FIRST_REFUSED: Deviation = Deviation {
-    name: "ping-first-refused",
-    help: "a ping without a status request gets no pong; BungeeCord closes the connection",
-};
-static PIPELINED_PING: Deviation = Deviation {
-    name: "pipelined-ping-refused",
-    help: "a ping in the same write as the status request gets no pong, as in Velocity",
-};
-static STAYS_OPEN: Deviation = Deviation {
-    name: "stays-open",
-    help: "a connection without a request stays open for more than 35 s",
-};
-static LARGE_SAMPLE: Deviation = Deviation {
-    name: "large-sample",
-    help: "more than 12 players are listed",
-};
-static INVALID_STAYS_OPEN: Deviation = Deviation {
-    name: "invalid-stays-open",
-    help: "a connection with an invalid packet stays open",
-};
-static ODD_ICON: Deviation = Deviation {
-    name: "odd-icon",
-    help: "the icon is not an image of 64 by 64 pixels",
-};
+deviations! {
+    static;
+    NO_LEGACY "no-legacy-reply" "a ping in a form before 1.7 gets no reply";
+    PING_FIRST_REFUSED "ping-first-refused" "a ping without a status request gets no pong; BungeeCord closes the connection";
+    PIPELINED_PING "pipelined-ping-refused" "a ping in the same write as the status request gets no pong, as in Velocity";
+    STAYS_OPEN "stays-open" "a connection without a request stays open for more than 35 s";
+    LARGE_SAMPLE "large-sample" "more than 12 players are listed";
+    INVALID_STAYS_OPEN "invalid-stays-open" "a connection with an invalid packet stays open";
+    ODD_ICON "odd-icon" "the icon is not an image of 64 by 64 pixels";
+}
 
 pub(super) static SUITE: Suite = Suite {
     protocol: "minecraft-status",
@@ -51,284 +26,110 @@ pub(super) static SUITE: Suite = Suite {
     interval: Duration::from_millis(1_500),
     never_sent: "Login packets, because servers log or block clients that fail to join.",
     mild: &[
-        mild(
-            "uuid-odd",
-            Severity::Note,
-            "Clients that require UUIDs reject the list of players",
-        ),
-        mild(
-            "protocol-127",
-            Severity::Note,
-            "Old clients show the server as outdated",
-        ),
-        mild("legacy-neg", Severity::Note, "Old clients show -1 players"),
-        mild(
-            "favicon-other",
-            Severity::Note,
-            "The server has no icon in the list",
-        ),
-        mild(
-            "formatted-motd",
-            Severity::Note,
-            "Clients of the beta show a part of the MOTD as the number of players",
-        ),
-        mild(
-            "trailing-json",
-            Severity::Note,
-            "Clients that compare the length reject the status",
-        ),
-        mild(
-            "length-wrong",
-            Severity::Warning,
-            "Clients that compare the lengths reject the status or wait for more",
-        ),
-        mild(
-            "unknown-color",
-            Severity::Note,
-            "Clients show the text without its color",
-        ),
-        mild(
-            "duplicate-keys",
-            Severity::Note,
-            "Clients show one or the other of two values",
-        ),
-        mild(
-            "favicon-lf",
-            Severity::Note,
-            "Clients that decode strictly show no icon",
-        ),
-        mild(
-            "float",
-            Severity::Note,
-            "Clients that need whole numbers reject the status",
-        ),
-        mild(
-            "mods-unreadable",
-            Severity::Note,
-            "Clients show a part of the mods",
-        ),
-        mild(
-            "legacy-trailing",
-            Severity::Note,
-            "Old clients show a wrong maximum",
-        ),
-        mild("odd-count", Severity::Note, "Old clients show no count"),
-        mild(
-            "nul-in-motd",
-            Severity::Note,
-            "Old clients show a part of the MOTD as the number of players",
-        ),
-        mild(
-            "invalid-stays-open",
-            Severity::Warning,
-            "Scanners use up the connections of the server",
-        ),
+        mild_note("uuid-odd").effect("Clients that require UUIDs reject the list of players"),
+        mild_note("protocol-127").effect("Old clients show the server as outdated"),
+        mild_note("legacy-neg").effect("Old clients show -1 players"),
+        mild_note("favicon-other").effect("The server has no icon in the list"),
+        mild_note("formatted-motd")
+            .effect("Clients of the beta show a part of the MOTD as the number of players"),
+        mild_note("trailing-json").effect("Clients that compare the length reject the status"),
+        mild_warning("length-wrong")
+            .effect("Clients that compare the lengths reject the status or wait for more"),
+        mild_note("unknown-color").effect("Clients show the text without its color"),
+        mild_note("duplicate-keys").effect("Clients show one or the other of two values"),
+        mild_note("favicon-lf").effect("Clients that decode strictly show no icon"),
+        mild_note("float").effect("Clients that need whole numbers reject the status"),
+        mild_note("mods-unreadable").effect("Clients show a part of the mods"),
+        mild_note("legacy-trailing").effect("Old clients show a wrong maximum"),
+        mild_note("odd-count").effect("Old clients show no count"),
+        mild_note("nul-in-motd")
+            .effect("Old clients show a part of the MOTD as the number of players"),
+        mild_warning("invalid-stays-open").effect("Scanners use up the connections of the server"),
     ],
     requirements: &[
-        Requirement {
-            id: "minecraft-status/1.1",
-            title: "A status request is answered",
-            section: "spec/minecraft-status.md#4",
-            severity: Severity::Error,
-            effect: "The server looks offline in every list",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: baseline,
-        },
-        Requirement {
-            id: "minecraft-status/2.1",
-            title: "The status is one packet with JSON as its only text",
-            section: "spec/minecraft-status.md#5",
-            severity: Severity::Error,
-            effect: "Clients report an invalid reply",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: layout,
-        },
-        Requirement {
-            id: "minecraft-status/2.2",
-            title: "The JSON has version, players and description, with values of the right type",
-            section: "spec/minecraft-status.md#5",
-            severity: Severity::Warning,
-            effect: "Older clients and several libraries fail with an error",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: members,
-        },
-        Requirement {
-            id: "minecraft-status/2.3",
-            title: "The pong returns the 8 bytes of the ping",
-            section: "spec/minecraft-status.md#4",
-            severity: Severity::Warning,
-            effect: "The game shows a red cross instead of the latency",
-            deviations: &[&known::NO_PONG],
-            cost: Cost::Low,
-            probe: pong,
-        },
-        Requirement {
-            id: "minecraft-status/2.4",
-            title: "A request in several segments is answered",
-            section: "spec/minecraft-status.md#3",
-            severity: Severity::Error,
-            effect: "Players on slow or tunnelled connections see the server as offline",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: segments,
-        },
-        Requirement {
-            id: "minecraft-status/2.5",
-            title: "A ping without a status request is answered",
-            section: "spec/minecraft-status.md#4",
-            severity: Severity::Note,
-            effect: "Tools that only measure the latency show the server as offline",
-            deviations: &[&PING_FIRST_REFUSED],
-            cost: Cost::Low,
-            probe: ping_first,
-        },
-        Requirement {
-            id: "minecraft-status/2.6",
-            title: "Status request and ping in one write are both answered",
-            section: "spec/minecraft-status.md#4",
-            severity: Severity::Note,
-            effect: "Clients that send all requests together show no latency",
-            deviations: &[&PIPELINED_PING],
-            cost: Cost::Low,
-            probe: pipelined,
-        },
-        Requirement {
-            id: "minecraft-status/2.7",
-            title: "Every protocol number is answered",
-            section: "spec/minecraft-status.md#4",
-            severity: Severity::Warning,
-            effect: "Clients of other versions, and most libraries, see the server as offline",
-            deviations: &[&known::NUMBER_REFUSED],
-            cost: Cost::Low,
-            probe: numbers,
-        },
-        Requirement {
-            id: "minecraft-status/2.8",
-            title: "A host with the mark of Forge is answered",
-            section: "spec/minecraft-status.md#4",
-            severity: Severity::Warning,
-            effect: "Players with Forge see the server as offline",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: forge,
-        },
-        Requirement {
-            id: "minecraft-status/2.9",
-            title: "Texts are UTF-8",
-            section: "spec/minecraft-status.md#3",
-            severity: Severity::Warning,
-            effect: "Clients show garbled names, or reject the reply",
-            deviations: &[&known::INVALID_UTF8],
-            cost: Cost::Low,
-            probe: encoding,
-        },
-        Requirement {
-            id: "minecraft-status/3.1",
-            title: "The form of 1.6 is answered",
-            section: "spec/minecraft-status.md#2.1",
-            severity: Severity::Note,
-            effect: "Clients of 1.6 and some monitors do not find the server",
-            deviations: &[&NO_LEGACY],
-            cost: Cost::Low,
-            probe: legacy_1_6,
-        },
-        Requirement {
-            id: "minecraft-status/3.2",
-            title: "The form of 1.4, FE 01, is answered",
-            section: "spec/minecraft-status.md#2.1",
-            severity: Severity::Note,
-            effect: "Load balancers and PHP scripts do not find the server",
-            deviations: &[&NO_LEGACY],
-            cost: Cost::Low,
-            probe: legacy_1_4,
-        },
-        Requirement {
-            id: "minecraft-status/3.3",
-            title: "The form of the beta, FE, is answered",
-            section: "spec/minecraft-status.md#2.1",
-            severity: Severity::Note,
-            effect: "The oldest clients do not find the server",
-            deviations: &[&NO_LEGACY],
-            cost: Cost::Low,
-            probe: legacy_beta,
-        },
-        Requirement {
-            id: "minecraft-status/4.1",
-            title: "The JSON has at most 32767 UTF-16 units",
-            section: "spec/minecraft-status.md#5.1",
-            severity: Severity::Error,
-            effect: "The game rejects the reply, so the server looks offline",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: size,
-        },
-        Requirement {
-            id: "minecraft-status/4.2",
-            title: "The icon has 64 by 64 pixels, and at most 12 players are listed",
-            section: "spec/minecraft-status.md#5",
-            severity: Severity::Warning,
-            effect: "The game shows no icon, or a list that is taller than the screen",
-            deviations: &[&ODD_ICON, &LARGE_SAMPLE],
-            cost: Cost::Low,
-            probe: icon_and_sample,
-        },
-        Requirement {
-            id: "minecraft-status/5.1",
-            title: "Invalid packets close the connection and do not stop the service",
-            section: "spec/minecraft-status.md#3",
-            severity: Severity::Error,
-            effect: "Scanners take the server down or fill its connections",
-            deviations: &[&INVALID_STAYS_OPEN],
-            cost: Cost::Low,
-            probe: invalid,
-        },
-        Requirement {
-            id: "minecraft-status/5.2",
-            title: "A connection without a whole request is closed within 35 s",
-            section: "spec/minecraft-status.md#10",
-            severity: Severity::Warning,
-            effect: "Slow clients use up the connections of the server",
-            deviations: &[&STAYS_OPEN],
-            cost: Cost::Wait(40),
-            probe: half_open,
-        },
-        Requirement {
-            id: "minecraft-status/6.1",
-            title: "The server survives 50 connections/s",
-            section: "spec/minecraft-status.md#10",
-            severity: Severity::Error,
-            effect: "A few server lists together take the server down",
-            deviations: &[&RATE_LIMIT],
-            cost: Cost::Load,
-            probe: connections_per_second,
-        },
+        error("minecraft-status/1.1", "#4", baseline)
+            .title("A status request is answered")
+            .effect("The server looks offline in every list"),
+        error("minecraft-status/2.1", "#5", layout)
+            .title("The status is one packet with JSON as its only text")
+            .effect("Clients report an invalid reply"),
+        warning("minecraft-status/2.2", "#5", members)
+            .title("The JSON has version, players and description, with values of the right type")
+            .effect("Older clients and several libraries fail with an error"),
+        warning("minecraft-status/2.3", "#4", pong)
+            .title("The pong returns the 8 bytes of the ping")
+            .effect("The game shows a red cross instead of the latency")
+            .deviations(&[&known::NO_PONG]),
+        error("minecraft-status/2.4", "#3", segments)
+            .title("A request in several segments is answered")
+            .effect("Players on slow or tunnelled connections see the server as offline"),
+        note("minecraft-status/2.5", "#4", ping_first)
+            .title("A ping without a status request is answered")
+            .effect("Tools that only measure the latency show the server as offline")
+            .deviations(&[&PING_FIRST_REFUSED]),
+        note("minecraft-status/2.6", "#4", pipelined)
+            .title("Status request and ping in one write are both answered")
+            .effect("Clients that send all requests together show no latency")
+            .deviations(&[&PIPELINED_PING]),
+        warning("minecraft-status/2.7", "#4", numbers)
+            .title("Every protocol number is answered")
+            .effect("Clients of other versions, and most libraries, see the server as offline")
+            .deviations(&[&known::NUMBER_REFUSED]),
+        warning("minecraft-status/2.8", "#4", forge)
+            .title("A host with the mark of Forge is answered")
+            .effect("Players with Forge see the server as offline"),
+        warning("minecraft-status/2.9", "#3", encoding)
+            .title("Texts are UTF-8")
+            .effect("Clients show garbled names, or reject the reply")
+            .deviations(&[&known::INVALID_UTF8]),
+        note("minecraft-status/3.1", "#2.1", legacy_1_6)
+            .title("The form of 1.6 is answered")
+            .effect("Clients of 1.6 and some monitors do not find the server")
+            .deviations(&[&NO_LEGACY]),
+        note("minecraft-status/3.2", "#2.1", |p| legacy(p, &[0xFE, 1]))
+            .title("The form of 1.4, FE 01, is answered")
+            .effect("Load balancers and PHP scripts do not find the server")
+            .deviations(&[&NO_LEGACY]),
+        note("minecraft-status/3.3", "#2.1", |p| legacy(p, &[0xFE]))
+            .title("The form of the beta, FE, is answered")
+            .effect("The oldest clients do not find the server")
+            .deviations(&[&NO_LEGACY]),
+        error("minecraft-status/4.1", "#5.1", size)
+            .title("The JSON has at most 32767 UTF-16 units")
+            .effect("The game rejects the reply, so the server looks offline"),
+        warning("minecraft-status/4.2", "#5", icon_and_sample)
+            .title("The icon has 64 by 64 pixels, and at most 12 players are listed")
+            .effect("The game shows no icon, or a list that is taller than the screen")
+            .deviations(&[&ODD_ICON, &LARGE_SAMPLE]),
+        error("minecraft-status/5.1", "#3", invalid)
+            .title("Invalid packets close the connection and do not stop the service")
+            .effect("Scanners take the server down or fill its connections")
+            .deviations(&[&INVALID_STAYS_OPEN]),
+        warning("minecraft-status/5.2", "#10", half_open)
+            .title("A connection without a whole request is closed within 35 s")
+            .effect("Slow clients use up the connections of the server")
+            .deviations(&[&STAYS_OPEN])
+            .waits(40),
+        error("minecraft-status/6.1", "#10", connections_per_second)
+            .title("The server survives 50 connections/s")
+            .effect("A few server lists together take the server down")
+            .deviations(&[&RATE_LIMIT])
+            .load(),
     ],
     client: Some(&CLIENT),
 };
 
 static CLIENT: ClientSuite = ClientSuite {
     requirements: &[
-        ClientRequirement {
-            number: 4,
-            title: "The handshake has the port of the server, most significant byte first",
-            severity: Severity::Warning,
-            effect: "Proxies that choose the server by host and port choose a wrong one",
-        },
-        ClientRequirement {
-            number: 5,
-            title: "The handshake has the host as typed",
-            severity: Severity::Warning,
-            effect: "Proxies and protection services show another server",
-        },
-        ClientRequirement {
-            number: 6,
-            title: "A reply in several segments is read to its end",
-            severity: Severity::Error,
-            effect: "Servers with icons or long texts look offline",
-        },
+        ClientRequirement::warning(4)
+            .title("The handshake has the port of the server, most significant byte first")
+            .effect("Proxies that choose the server by host and port choose a wrong one"),
+        ClientRequirement::warning(5)
+            .title("The handshake has the host as typed")
+            .effect("Proxies and protection services show another server"),
+        ClientRequirement::error(6)
+            .title("A reply in several segments is read to its end")
+            .effect("Servers with icons or long texts look offline"),
     ],
     deviations: &[],
     observe: Observe::Stream(observe),
@@ -591,14 +392,6 @@ fn legacy_1_6(p: &mut Probe<'_>) -> Verdict {
     legacy(p, &request)
 }
 
-fn legacy_1_4(p: &mut Probe<'_>) -> Verdict {
-    legacy(p, &[0xFE, 1])
-}
-
-fn legacy_beta(p: &mut Probe<'_>) -> Verdict {
-    legacy(p, &[0xFE])
-}
-
 fn encoding(p: &mut Probe<'_>) -> Verdict {
     let met = p.tested(p.status()?.deviations.iter().copied());
     found(met, "all texts of the JSON".into())
@@ -610,11 +403,7 @@ fn size(p: &mut Probe<'_>) -> Verdict {
     let units = text.encode_utf16().count();
     p.measure("json_units", units as f64);
     let text = counted(units, "unit");
-    if units > MAX_UNITS {
-        fail(text)
-    } else {
-        pass(text)
-    }
+    pass_if(units <= MAX_UNITS, text)
 }
 
 /// Returns width and height of a PNG image, from its header.
@@ -651,9 +440,8 @@ fn icon_and_sample(p: &mut Probe<'_>) -> Verdict {
 }
 
 fn invalid(p: &mut Probe<'_>) -> Verdict {
-    let mut noise: Vec<u8> = (0..64).map(|_| p.random() as u8).collect();
     // A length of one byte and an id that no packet has.
-    noise[0] = 63;
+    let mut noise = p.noise(64, 63);
     noise[1] = 0x7E;
     let invalid: [(&str, &[u8]); 4] = [
         ("an unknown packet", &noise),
@@ -671,9 +459,7 @@ fn invalid(p: &mut Probe<'_>) -> Verdict {
             open.push(name);
         }
     }
-    if !still_answers(p) {
-        return fail("the server stopped answering");
-    }
+    ensure(still_answers(p), "the server stopped answering")?;
     if open.is_empty() {
         pass("four invalid requests, each connection closed")
     } else {
@@ -692,9 +478,7 @@ fn half_open(p: &mut Probe<'_>) -> Verdict {
     let (bytes, is_closed) = p.read(socket, MAX_OPEN, &|_| false);
     let seconds = (p.now() - start).as_secs_f64();
     p.measure("open_s", seconds);
-    if !bytes.is_empty() {
-        return not_applicable("the server replies to one byte");
-    }
+    applies(bytes.is_empty(), "the server replies to one byte")?;
     if is_closed {
         pass(format!("closed after {seconds:.1} s"))
     } else {

@@ -15,6 +15,7 @@
 //! formats results.
 
 mod a2s;
+mod challenge;
 pub mod client;
 mod load;
 mod memory;
@@ -28,12 +29,14 @@ mod quake3;
 mod ugp;
 mod wire;
 
-pub use memory::{MemoryServer, MemoryWire};
+pub use memory::MemoryWire;
 pub use probe::Probe;
 pub use wire::{Origin, Received, SocketId, SocketWire, Wire};
 
-use hailer_proto::wire::counted;
-use hailer_proto::{Deviation, Protocol, Secret};
+use challenge::Challenged;
+use hailer_proto::wire::{Error as ParseError, Notes, counted};
+use hailer_proto::{Deviation, Protocol, Secret, deviations};
+use probe::{baseline, found};
 use std::fmt;
 use std::time::Duration;
 
@@ -83,27 +86,36 @@ pub struct MildDeviation {
     pub effect: &'static str,
 }
 
-/// Returns a mild deviation.
-const fn mild(name: &'static str, severity: Severity, effect: &'static str) -> MildDeviation {
+impl MildDeviation {
+    const fn effect(mut self, effect: &'static str) -> Self {
+        self.effect = effect;
+        self
+    }
+}
+
+const fn mild(name: &'static str, severity: Severity) -> MildDeviation {
     MildDeviation {
         name,
         severity,
-        effect,
+        effect: "",
     }
+}
+
+/// Returns a deviation that few clients notice. Its effect follows as a method.
+const fn mild_note(name: &'static str) -> MildDeviation {
+    mild(name, Severity::Note)
+}
+
+/// Returns a deviation that matters to some clients. Its effect follows as a method.
+const fn mild_warning(name: &'static str) -> MildDeviation {
+    mild(name, Severity::Warning)
 }
 
 /// Mild deviations of all suites.
 pub static MILD: &[MildDeviation] = &[
-    mild(
-        "strict-rate-limit",
-        Severity::Note,
-        "Several server lists behind one address get no reply to some of their requests",
-    ),
-    mild(
-        "trailing-bytes",
-        Severity::Note,
-        "Clients that compare the length reject the message",
-    ),
+    mild_note("strict-rate-limit")
+        .effect("Several server lists behind one address get no reply to some of their requests"),
+    mild_note("trailing-bytes").effect("Clients that compare the length reject the message"),
 ];
 
 /// A numbered requirement.
@@ -112,8 +124,8 @@ pub struct Requirement {
     pub id: &'static str,
     /// Duty of a server: one sentence without a final stop.
     pub title: &'static str,
-    /// Section of the spec page, such as `spec/minecraft-query.md#7.2`.
-    pub section: &'static str,
+    /// Section of the spec page of the protocol, such as `#7.2`.
+    section: &'static str,
     /// Severity of a failure.
     pub severity: Severity,
     /// Practical effect of a failure: one sentence without a final stop.
@@ -122,10 +134,80 @@ pub struct Requirement {
     pub deviations: &'static [&'static Deviation],
     /// Cost of the probe.
     pub cost: Cost,
-    probe: fn(&mut Probe<'_>) -> Verdict,
+    probe: ProbeFn,
+}
+
+/// Tests a requirement.
+type ProbeFn = fn(&mut Probe<'_>) -> Verdict;
+
+/// Returns a requirement whose failure is an error. Its title and effect follow as methods; it has no
+/// deviations and costs a few datagrams unless other methods follow.
+const fn error(id: &'static str, section: &'static str, probe: ProbeFn) -> Requirement {
+    Requirement::new(id, section, Severity::Error, probe)
+}
+
+/// As [`error`], for a failure that is a warning.
+const fn warning(id: &'static str, section: &'static str, probe: ProbeFn) -> Requirement {
+    Requirement::new(id, section, Severity::Warning, probe)
+}
+
+/// As [`error`], for a failure that is a note.
+const fn note(id: &'static str, section: &'static str, probe: ProbeFn) -> Requirement {
+    Requirement::new(id, section, Severity::Note, probe)
 }
 
 impl Requirement {
+    const fn new(
+        id: &'static str,
+        section: &'static str,
+        severity: Severity,
+        probe: ProbeFn,
+    ) -> Self {
+        Self {
+            id,
+            title: "",
+            section,
+            severity,
+            effect: "",
+            deviations: &[],
+            cost: Cost::Low,
+            probe,
+        }
+    }
+
+    const fn title(mut self, title: &'static str) -> Self {
+        self.title = title;
+        self
+    }
+
+    const fn effect(mut self, effect: &'static str) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    const fn deviations(mut self, deviations: &'static [&'static Deviation]) -> Self {
+        self.deviations = deviations;
+        self
+    }
+
+    /// Sets the longest wait of the probe, in seconds.
+    const fn waits(mut self, seconds: u64) -> Self {
+        self.cost = Cost::Wait(seconds);
+        self
+    }
+
+    /// Runs the probe only on request.
+    const fn load(mut self) -> Self {
+        self.cost = Cost::Load;
+        self
+    }
+
+    /// Returns the section of the spec page, such as `spec/minecraft-query.md#7.2`.
+    pub fn section(&self) -> String {
+        let protocol = self.id.split('/').next().unwrap_or_default();
+        format!("spec/{protocol}.md{}", self.section)
+    }
+
     /// Returns whether this is the requirement or group `id`, such as `a2s/2.1`, `a2s/2` or `a2s`.
     pub fn is_of(&self, id: &str) -> bool {
         let rest = self.id.strip_prefix(id.trim_end_matches(['.', '/']));
@@ -233,14 +315,6 @@ impl Outcome {
             _ => &[],
         }
     }
-
-    /// Creates an outcome with one deviation.
-    fn deviation(of: &'static Deviation, detail: impl Into<String>) -> Self {
-        Self::Deviation {
-            found: vec![of],
-            detail: detail.into(),
-        }
-    }
 }
 
 /// Result of a probe. `Err` is an outcome that ends the probe early.
@@ -260,30 +334,55 @@ fn not_applicable<T>(text: impl Into<String>) -> Result<T, Outcome> {
 }
 
 fn deviates(of: &'static Deviation, text: impl Into<String>) -> Verdict {
-    Ok(Outcome::deviation(of, text))
+    Ok(Outcome::Deviation {
+        found: vec![of],
+        detail: text.into(),
+    })
 }
 
-/// Deviations of servers that the probes of several protocols report. They are behavior over
-/// several datagrams, so no parser sees them.
-mod behavior {
-    use hailer_proto::Deviation;
+/// Returns a pass or a failure with the same text.
+fn pass_if(is_met: bool, text: String) -> Verdict {
+    if is_met { pass(text) } else { fail(text) }
+}
 
-    pub(super) static BOUND_TO_PORT: Deviation = Deviation {
-        name: "token-bound-to-port",
-        help: "a challenge token is valid only for the port that got it",
-    };
-    pub(super) static LONG_LIFETIME: Deviation = Deviation {
-        name: "token-lives-long",
-        help: "a challenge token is valid for longer than the protocol's lifetime, perhaps until a restart",
-    };
-    pub(super) static FRAGMENTED: Deviation = Deviation {
-        name: "fragmented-reply",
-        help: "a datagram is longer than 1400 bytes, so the network splits it into fragments, which many routers drop",
-    };
-    pub(super) static RATE_LIMIT: Deviation = Deviation {
-        name: "strict-rate-limit",
-        help: "fewer than half of the requests at 50 requests/s get a reply",
-    };
+/// Returns a pass or a deviation with the same text.
+fn pass_or(is_met: bool, otherwise: &'static Deviation, text: String) -> Verdict {
+    if is_met {
+        pass(text)
+    } else {
+        deviates(otherwise, text)
+    }
+}
+
+/// Ends a probe with a failure unless a condition is met.
+fn ensure(is_met: bool, problem: &str) -> Result<(), Outcome> {
+    if is_met { Ok(()) } else { fail(problem) }
+}
+
+/// Ends a probe without a result unless it applies.
+fn applies(is_so: bool, reason: &str) -> Result<(), Outcome> {
+    if is_so {
+        Ok(())
+    } else {
+        not_applicable(reason)
+    }
+}
+
+/// A reply that cannot be read fails its requirement.
+impl From<ParseError> for Outcome {
+    fn from(error: ParseError) -> Self {
+        Self::Fail(error.to_string())
+    }
+}
+
+// Deviations of servers that the probes of several protocols report. They are behavior over several
+// datagrams, so no parser sees them.
+deviations! {
+    static;
+    BOUND_TO_PORT "token-bound-to-port" "a challenge token is valid only for the port that got it";
+    LONG_LIFETIME "token-lives-long" "a challenge token is valid for longer than the protocol's lifetime, perhaps until a restart";
+    FRAGMENTED "fragmented-reply" "a datagram is longer than 1400 bytes, so the network splits it into fragments, which many routers drop";
+    RATE_LIMIT "strict-rate-limit" "fewer than half of the requests at 50 requests/s get a reply";
 }
 
 /// Why nothing else is tested after the first requirement has failed.

@@ -1,428 +1,182 @@
 //! Requirements of OneQuery V2 (spec/onequery.md).
 
-use super::behavior::{BOUND_TO_PORT, LONG_LIFETIME, RATE_LIMIT};
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
-use super::{
-    Cost, Origin, Outcome, Probe, Requirement, Severity, SocketId, Suite, Verdict, counted,
-    deviates, fail, load, mild, not_applicable, pass,
-};
+use super::*;
 use hailer_proto::onequery::deviation as known;
 use hailer_proto::onequery::message::{Flags, Reply, parse_reply};
 use hailer_proto::onequery::v1;
-use hailer_proto::wire::Notes;
-use hailer_proto::{Deviation, Secret};
 use std::collections::HashSet;
-use std::time::Duration;
 
-static SHORT_QUERY_DROPPED: Deviation = Deviation {
-    name: "short-query-dropped",
-    help: "a query below 51 bytes gets no reply, as in HyQuery",
-};
-static NEGATIVE_OFFSET_UNANSWERED: Deviation = Deviation {
-    name: "negative-offset-unanswered",
-    help: "a query for players from an offset below 0 gets no reply; the reference logs a stack trace",
-};
-static UNKNOWN_TYPE_DROPPED: Deviation = Deviation {
-    name: "unknown-type-dropped",
-    help: "a query of an unknown type gets no reply",
-};
-static BROKEN_TOKEN_DROPPED: Deviation = Deviation {
-    name: "broken-token-dropped",
-    help: "a query whose auth token does not fit gets no reply, as in HyQuery",
-};
-static VERSION_1: Deviation = Deviation {
-    name: "version-1-unverified",
-    help: "version 1 is on: any address, also a forged one, gets the server info",
-};
-static UNSTABLE_ORDER: Deviation = Deviation {
-    name: "unstable-order",
-    help: "the same page requested twice has other players",
-};
-static COUNTS_DIFFER: Deviation = Deviation {
-    name: "counts-differ",
-    help: "server info and list have different numbers of players",
-};
-static LITTLE_ENDIAN_UUID: Deviation = Deviation {
-    name: "little-endian-uuid",
-    help: "UUIDs are not in network order",
-};
+deviations! {
+    static;
+    SHORT_QUERY_DROPPED "short-query-dropped" "a query below 51 bytes gets no reply, as in HyQuery";
+    NEGATIVE_OFFSET_UNANSWERED "negative-offset-unanswered" "a query for players from an offset below 0 gets no reply; the reference logs a stack trace";
+    UNKNOWN_TYPE_DROPPED "unknown-type-dropped" "a query of an unknown type gets no reply";
+    BROKEN_TOKEN_DROPPED "broken-token-dropped" "a query whose auth token does not fit gets no reply, as in HyQuery";
+    VERSION_1 "version-1-unverified" "version 1 is on: any address, also a forged one, gets the server info";
+    UNSTABLE_ORDER "unstable-order" "the same page requested twice has other players";
+    COUNTS_DIFFER "counts-differ" "server info and list have different numbers of players";
+    LITTLE_ENDIAN_UUID "little-endian-uuid" "UUIDs are not in network order";
+}
 
 pub(super) static SUITE: Suite = Suite {
     protocol: "onequery",
     interval: Duration::from_millis(120),
-    never_sent: "Requests to other servers than the named one, because JSPrismarine, a server for Bedrock clients, crashes on this protocol.",
+    never_sent: "Requests to other servers than the named one, because JSPrismarine, a server for \
+        Bedrock clients, crashes on this protocol.",
     mild: &[
-        mild(
-            "implausible-count",
-            Severity::Warning,
-            "Sites show a number of players that cannot be",
-        ),
-        mild(
-            "more-past-total",
-            Severity::Note,
-            "Clients request one more page, which is empty",
-        ),
-        mild(
-            "offset-not-asked",
-            Severity::Warning,
-            "Clients that count from the requested offset leave out players",
-        ),
-        mild(
-            "repeated-player",
-            Severity::Warning,
-            "Clients list players twice",
-        ),
-        mild(
-            "count-not-total",
-            Severity::Warning,
-            "Clients list more or fewer players than they count",
-        ),
-        mild(
-            "version-1-unverified",
-            Severity::Warning,
-            "Forged addresses get about ten times what was sent for them",
-        ),
-        mild(
-            "hyquery-layout",
-            Severity::Note,
+        mild_warning("implausible-count").effect("Sites show a number of players that cannot be"),
+        mild_note("more-past-total").effect("Clients request one more page, which is empty"),
+        mild_warning("offset-not-asked")
+            .effect("Clients that count from the requested offset leave out players"),
+        mild_warning("repeated-player").effect("Clients list players twice"),
+        mild_warning("count-not-total")
+            .effect("Clients list more or fewer players than they count"),
+        mild_warning("version-1-unverified")
+            .effect("Forged addresses get about ten times what was sent for them"),
+        mild_note("hyquery-layout").effect(
             "Clients that know only the layout of OneQuery show garbled values in version 1",
         ),
     ],
     requirements: &[
-        Requirement {
-            id: "onequery/1.1",
-            title: "A challenge and a basic query are answered",
-            section: "spec/onequery.md#10",
-            severity: Severity::Error,
-            effect: "No client can query the server",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: answers,
-        },
-        Requirement {
-            id: "onequery/2.1",
-            title: "The challenge reply has 48 bytes, the last seven zero",
-            section: "spec/onequery.md#3.1",
-            severity: Severity::Error,
-            effect: "GameQ rejects the reply, and sites built on it show the server as offline",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: challenge_layout,
-        },
-        Requirement {
-            id: "onequery/2.2",
-            title: "Bytes after a challenge request are ignored",
-            section: "spec/onequery.md#5",
-            severity: Severity::Warning,
-            effect: "Clients that pad requests get no reply",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: padded_challenge,
-        },
-        Requirement {
-            id: "onequery/2.3",
-            title: "The magic alone, a reply and other texts get no reply",
-            section: "spec/onequery.md#5",
-            severity: Severity::Error,
-            effect: "Two servers can be made to reply to each other endlessly",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: strays,
-        },
-        Requirement {
-            id: "onequery/3.1",
-            title: "The basic reply has the header and one server info",
-            section: "spec/onequery.md#3.3",
-            severity: Severity::Error,
-            effect: "Clients show no status",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: basic_layout,
-        },
-        Requirement {
-            id: "onequery/3.2",
-            title: "The players reply has the header and one page",
-            section: "spec/onequery.md#3.4",
-            severity: Severity::Error,
-            effect: "Clients list no players",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: players_layout,
-        },
-        Requirement {
-            id: "onequery/3.3",
-            title: "The request id comes back bit for bit",
-            section: "spec/onequery.md#2.2",
-            severity: Severity::Error,
-            effect: "Clients drop all replies, or mix up pages",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: echoed_id,
-        },
-        Requirement {
-            id: "onequery/3.4",
-            title: "A query of 41 bytes is answered with the id 0",
-            section: "spec/onequery.md#5",
-            severity: Severity::Note,
-            effect: "Minimal clients get no reply",
-            deviations: &[&SHORT_QUERY_DROPPED],
-            cost: Cost::Low,
-            probe: short_query,
-        },
-        Requirement {
-            id: "onequery/3.5",
-            title: "Bytes after a query and unknown flags are ignored",
-            section: "spec/onequery.md#5",
-            severity: Severity::Warning,
-            effect: "Clients of later versions get no reply",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: later_version,
-        },
-        Requirement {
-            id: "onequery/3.6",
-            title: "A query of an unknown type is answered as basic",
-            section: "spec/onequery.md#5",
-            severity: Severity::Note,
-            effect: "Clients of later versions do not notice that the server is there",
-            deviations: &[&UNKNOWN_TYPE_DROPPED],
-            cost: Cost::Low,
-            probe: unknown_type,
-        },
-        Requirement {
-            id: "onequery/3.7",
-            title: "UUIDs are in network order",
-            section: "spec/onequery.md#1.1",
-            severity: Severity::Error,
-            effect: "Sites link every player to a profile that does not exist",
-            deviations: &[&LITTLE_ENDIAN_UUID],
-            cost: Cost::Low,
-            probe: uuid_order,
-        },
-        Requirement {
-            id: "onequery/3.8",
-            title: "Texts are UTF-8",
-            section: "spec/onequery.md#1.1",
-            severity: Severity::Warning,
-            effect: "Clients show garbled names, or reject the reply",
-            deviations: &[&known::INVALID_UTF8],
-            cost: Cost::Low,
-            probe: encoding,
-        },
-        Requirement {
-            id: "onequery/4.1",
-            title: "Following the pages ends, with as many players as the total",
-            section: "spec/onequery.md#7.2",
-            severity: Severity::Error,
-            effect: "Clients loop endlessly, or list players twice",
-            deviations: &[
+        error("onequery/1.1", "#10", answers)
+            .title("A challenge and a basic query are answered")
+            .effect("No client can query the server"),
+        error("onequery/2.1", "#3.1", challenge_layout)
+            .title("The challenge reply has 48 bytes, the last seven zero")
+            .effect("GameQ rejects the reply, and sites built on it show the server as offline"),
+        warning("onequery/2.2", "#5", padded_challenge)
+            .title("Bytes after a challenge request are ignored")
+            .effect("Clients that pad requests get no reply"),
+        error("onequery/2.3", "#5", strays)
+            .title("The magic alone, a reply and other texts get no reply")
+            .effect("Two servers can be made to reply to each other endlessly"),
+        error("onequery/3.1", "#3.3", |p| layout(p, BASIC))
+            .title("The basic reply has the header and one server info")
+            .effect("Clients show no status"),
+        error("onequery/3.2", "#3.4", |p| layout(p, PLAYERS))
+            .title("The players reply has the header and one page")
+            .effect("Clients list no players"),
+        error("onequery/3.3", "#2.2", echoed_id)
+            .title("The request id comes back bit for bit")
+            .effect("Clients drop all replies, or mix up pages"),
+        note("onequery/3.4", "#5", short_query)
+            .title("A query of 41 bytes is answered with the id 0")
+            .effect("Minimal clients get no reply")
+            .deviations(&[&SHORT_QUERY_DROPPED]),
+        warning("onequery/3.5", "#5", later_version)
+            .title("Bytes after a query and unknown flags are ignored")
+            .effect("Clients of later versions get no reply"),
+        note("onequery/3.6", "#5", unknown_type)
+            .title("A query of an unknown type is answered as basic")
+            .effect("Clients of later versions do not notice that the server is there")
+            .deviations(&[&UNKNOWN_TYPE_DROPPED]),
+        error("onequery/3.7", "#1.1", uuid_order)
+            .title("UUIDs are in network order")
+            .effect("Sites link every player to a profile that does not exist")
+            .deviations(&[&LITTLE_ENDIAN_UUID]),
+        warning("onequery/3.8", "#1.1", encoding)
+            .title("Texts are UTF-8")
+            .effect("Clients show garbled names, or reject the reply")
+            .deviations(&[&known::INVALID_UTF8]),
+        error("onequery/4.1", "#7.2", pages_end)
+            .title("Following the pages ends, with as many players as the total")
+            .effect("Clients loop endlessly, or list players twice")
+            .deviations(&[
                 &known::COUNT_NOT_TOTAL,
                 &known::REPEATED_PLAYER,
                 &known::OFFSET_NOT_ASKED,
-            ],
-            cost: Cost::Low,
-            probe: pages_end,
-        },
-        Requirement {
-            id: "onequery/4.2",
-            title: "A page past the end is empty, without the flag for more",
-            section: "spec/onequery.md#5",
-            severity: Severity::Error,
-            effect: "Clients loop endlessly when players leave while they read",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: past_the_end,
-        },
-        Requirement {
-            id: "onequery/4.3",
-            title: "An offset below 0 counts as 0",
-            section: "spec/onequery.md#5",
-            severity: Severity::Warning,
-            effect: "Every such datagram fills the log of the server with a stack trace",
-            deviations: &[&NEGATIVE_OFFSET_UNANSWERED],
-            cost: Cost::Low,
-            probe: negative_offset,
-        },
-        Requirement {
-            id: "onequery/4.4",
-            title: "A page can start at every player",
-            section: "spec/onequery.md#5",
-            severity: Severity::Warning,
-            effect: "Clients that continue after a lost page list wrong players",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: any_offset,
-        },
-        Requirement {
-            id: "onequery/4.5",
-            title: "The same page has the same players",
-            section: "spec/onequery.md#7.3",
-            severity: Severity::Warning,
-            effect: "Lists of several pages have duplicates and gaps",
-            deviations: &[&UNSTABLE_ORDER],
-            cost: Cost::Low,
-            probe: stable_order,
-        },
-        Requirement {
-            id: "onequery/4.6",
-            title: "Server info and list have the same number of players",
-            section: "spec/onequery.md#12.4",
-            severity: Severity::Warning,
-            effect: "Sites show another number of players than they list, or an empty server",
-            deviations: &[&COUNTS_DIFFER],
-            cost: Cost::Low,
-            probe: same_count,
-        },
-        Requirement {
-            id: "onequery/5.1",
-            title: "A query with a wrong challenge token gets no reply",
-            section: "spec/onequery.md#5",
-            severity: Severity::Error,
-            effect: "Forged addresses get replies: the server amplifies attacks",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: wrong_token,
-        },
-        Requirement {
-            id: "onequery/5.2",
-            title: "The token of one address is not valid for another",
-            section: "spec/onequery.md#4",
-            severity: Severity::Error,
-            effect: "An attacker uses a token of its own for forged addresses",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: other_address,
-        },
-        Requirement {
-            id: "onequery/5.3",
-            title: "The token is valid for every port of its address, any number of times, for every type",
-            section: "spec/onequery.md#4",
-            severity: Severity::Warning,
-            effect: "Clients that open a socket for each query get no reply",
-            deviations: &[&BOUND_TO_PORT],
-            cost: Cost::Low,
-            probe: other_port,
-        },
-        Requirement {
-            id: "onequery/5.4",
-            title: "A token is valid for at least 60 s and at most 120 s",
-            section: "spec/onequery.md#4",
-            severity: Severity::Warning,
-            effect: "Long lists fail, or a token that leaked once is good for as long as the server runs",
-            deviations: &[&LONG_LIFETIME],
-            cost: Cost::Wait(130),
-            probe: token_lifetime,
-        },
-        Requirement {
-            id: "onequery/6.1",
-            title: "A wrong auth token does no harm on a public endpoint",
-            section: "spec/onequery.md#6.1",
-            severity: Severity::Warning,
-            effect: "Clients with one token for several servers see servers as offline",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: wrong_auth_token,
-        },
-        Requirement {
-            id: "onequery/6.2",
-            title: "An auth token that does not fit its datagram is no token",
-            section: "spec/onequery.md#6.1",
-            severity: Severity::Note,
-            effect: "Clients with a faulty length get no reply",
-            deviations: &[&BROKEN_TOKEN_DROPPED],
-            cost: Cost::Low,
-            probe: broken_auth_token,
-        },
-        Requirement {
-            id: "onequery/6.3",
-            title: "A refusal discloses nothing",
-            section: "spec/onequery.md#6.2",
-            severity: Severity::Error,
-            effect: "A server that protects its status discloses it to everyone",
-            deviations: &[&known::REFUSED_BUT_DISCLOSED],
-            cost: Cost::Low,
-            probe: refusals,
-        },
-        Requirement {
-            id: "onequery/6.4",
-            title: "The right auth token opens what is refused without one, and a wrong one does not",
-            section: "spec/onequery.md#6.1",
-            severity: Severity::Error,
-            effect: "Clients with the token get no status, or everyone gets what is protected",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: right_auth_token,
-        },
-        Requirement {
-            id: "onequery/7.1",
-            title: "The challenge reply is at most 5.4 times its request",
-            section: "spec/onequery.md#7.1",
-            severity: Severity::Error,
-            effect: "Forged addresses get many times what was sent for them",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: challenge_amplification,
-        },
-        Requirement {
-            id: "onequery/7.2",
-            title: "No reply has more than 1400 bytes",
-            section: "spec/onequery.md#7.1",
-            severity: Severity::Warning,
-            effect: "Some networks drop fragments, so the server looks offline there",
-            deviations: &[&known::OVER_1400],
-            cost: Cost::Low,
-            probe: sizes,
-        },
-        Requirement {
-            id: "onequery/7.3",
-            title: "Version 1 is off",
-            section: "spec/onequery.md#8",
-            severity: Severity::Error,
-            effect: "Forged addresses get up to 7000 times what was sent for them, and protected players are listed",
-            deviations: &[&VERSION_1, &known::HYQUERY_LAYOUT],
-            cost: Cost::Low,
-            probe: version_1,
-        },
-        Requirement {
-            id: "onequery/8.1",
-            title: "The server survives 50 queries/s with a valid token",
-            section: "spec/onequery.md#5",
-            severity: Severity::Error,
-            effect: "A few server lists together take queries or the game down",
-            deviations: &[&RATE_LIMIT],
-            cost: Cost::Load,
-            probe: queries_per_second,
-        },
+            ]),
+        error("onequery/4.2", "#5", past_the_end)
+            .title("A page past the end is empty, without the flag for more")
+            .effect("Clients loop endlessly when players leave while they read"),
+        warning("onequery/4.3", "#5", negative_offset)
+            .title("An offset below 0 counts as 0")
+            .effect("Every such datagram fills the log of the server with a stack trace")
+            .deviations(&[&NEGATIVE_OFFSET_UNANSWERED]),
+        warning("onequery/4.4", "#5", any_offset)
+            .title("A page can start at every player")
+            .effect("Clients that continue after a lost page list wrong players"),
+        warning("onequery/4.5", "#7.3", stable_order)
+            .title("The same page has the same players")
+            .effect("Lists of several pages have duplicates and gaps")
+            .deviations(&[&UNSTABLE_ORDER]),
+        warning("onequery/4.6", "#12.4", same_count)
+            .title("Server info and list have the same number of players")
+            .effect("Sites show another number of players than they list, or an empty server")
+            .deviations(&[&COUNTS_DIFFER]),
+        error("onequery/5.1", "#5", wrong_token)
+            .title("A query with a wrong challenge token gets no reply")
+            .effect("Forged addresses get replies: the server amplifies attacks"),
+        challenge::other_address::<OneQuery>("onequery/5.2", "#4"),
+        warning("onequery/5.3", "#4", other_port)
+            .title(
+                "The token is valid for every port of its address, any number of times, for every \
+                type",
+            )
+            .effect("Clients that open a socket for each query get no reply")
+            .deviations(&[&BOUND_TO_PORT]),
+        warning("onequery/5.4", "#4", challenge::lifetime::<OneQuery>)
+            .title("A token is valid for at least 60 s and at most 120 s")
+            .effect(
+                "Long lists fail, or a token that leaked once is good for as long as the server \
+                runs",
+            )
+            .deviations(&[&LONG_LIFETIME])
+            .waits(130),
+        warning("onequery/6.1", "#6.1", wrong_auth_token)
+            .title("A wrong auth token does no harm on a public endpoint")
+            .effect("Clients with one token for several servers see servers as offline"),
+        note("onequery/6.2", "#6.1", broken_auth_token)
+            .title("An auth token that does not fit its datagram is no token")
+            .effect("Clients with a faulty length get no reply")
+            .deviations(&[&BROKEN_TOKEN_DROPPED]),
+        error("onequery/6.3", "#6.2", refusals)
+            .title("A refusal discloses nothing")
+            .effect("A server that protects its status discloses it to everyone")
+            .deviations(&[&known::REFUSED_BUT_DISCLOSED]),
+        error("onequery/6.4", "#6.1", right_auth_token)
+            .title(
+                "The right auth token opens what is refused without one, and a wrong one does not",
+            )
+            .effect("Clients with the token get no status, or everyone gets what is protected"),
+        error("onequery/7.1", "#7.1", challenge_amplification)
+            .title("The challenge reply is at most 5.4 times its request")
+            .effect("Forged addresses get many times what was sent for them"),
+        warning("onequery/7.2", "#7.1", sizes)
+            .title("No reply has more than 1400 bytes")
+            .effect("Some networks drop fragments, so the server looks offline there")
+            .deviations(&[&known::OVER_1400]),
+        error("onequery/7.3", "#8", version_1)
+            .title("Version 1 is off")
+            .effect(
+                "Forged addresses get up to 7000 times what was sent for them, and protected \
+                players are listed",
+            )
+            .deviations(&[&VERSION_1, &known::HYQUERY_LAYOUT]),
+        error("onequery/8.1", "#5", queries_per_second)
+            .title("The server survives 50 queries/s with a valid token")
+            .effect("A few server lists together take queries or the game down")
+            .deviations(&[&RATE_LIMIT])
+            .load(),
     ],
     client: Some(&CLIENT),
 };
 
 static CLIENT: ClientSuite = ClientSuite {
     requirements: &[
-        ClientRequirement {
-            number: 4,
-            title: "A query has at least 51 bytes",
-            severity: Severity::Warning,
-            effect: "HyQuery drops shorter ones",
-        },
-        ClientRequirement {
-            number: 5,
-            title: "A reply with another request id is ignored",
-            severity: Severity::Error,
-            effect: "Late and forged pages mix up the list of players",
-        },
-        ClientRequirement {
-            number: 6,
-            title: "The next page is requested from the offset of the page plus its count",
-            severity: Severity::Error,
-            effect: "Lists of players have gaps or end early",
-        },
-        ClientRequirement {
-            number: 7,
-            title: "The 32 bytes of the challenge token are sent back unchanged",
-            severity: Severity::Error,
-            effect: "No server replies to the query",
-        },
+        ClientRequirement::warning(4)
+            .title("A query has at least 51 bytes")
+            .effect("HyQuery drops shorter ones"),
+        ClientRequirement::error(5)
+            .title("A reply with another request id is ignored")
+            .effect("Late and forged pages mix up the list of players"),
+        ClientRequirement::error(6)
+            .title("The next page is requested from the offset of the page plus its count")
+            .effect("Lists of players have gaps or end early"),
+        ClientRequirement::error(7)
+            .title("The 32 bytes of the challenge token are sent back unchanged")
+            .effect("No server replies to the query"),
     ],
     // Both plugins ignore bytes after a query, such as the length 0 of an auth token.
     deviations: &[&known::SHORT_REQUEST, &known::TRAILING_BYTES],
@@ -511,9 +265,12 @@ fn reply_to(p: &mut Probe<'_>, socket: SocketId, request: &[u8], id: u32) -> Opt
 }
 
 fn challenge(p: &mut Probe<'_>, socket: SocketId) -> Result<Token, Outcome> {
-    let Some(reply) = p.ask(socket, CHALLENGE, &is_challenge_reply) else {
-        return fail("no reply to a challenge request");
-    };
+    let reply = p.reply(
+        socket,
+        CHALLENGE,
+        &is_challenge_reply,
+        "no reply to a challenge request",
+    )?;
     match reply.get(9..41).and_then(|token| token.try_into().ok()) {
         Some(token) => Ok(token),
         None => fail("the challenge reply has no whole token"),
@@ -573,9 +330,8 @@ fn page(p: &mut Probe<'_>, socket: SocketId, token: &Token, offset: i32) -> Resu
 
 fn read_page(bytes: &[u8]) -> Result<Page, Outcome> {
     let reply = read(bytes)?;
-    if reply.flags.has(Flags::REFUSED) {
-        return not_applicable("players need an auth token");
-    }
+    let is_refused = reply.flags.has(Flags::REFUSED);
+    applies(!is_refused, "players need an auth token")?;
     let Some(page) = reply.page else {
         return fail("a players reply without a page");
     };
@@ -589,7 +345,7 @@ fn read_page(bytes: &[u8]) -> Result<Page, Outcome> {
 }
 
 fn read(bytes: &[u8]) -> Result<Reply<'_>, Outcome> {
-    parse_reply(bytes, &mut Notes::default()).map_err(|error| Outcome::Fail(error.to_string()))
+    Ok(parse_reply(bytes, &mut Notes::default())?)
 }
 
 fn answers(p: &mut Probe<'_>) -> Verdict {
@@ -615,10 +371,8 @@ fn answers(p: &mut Probe<'_>) -> Verdict {
 
 fn challenge_layout(p: &mut Probe<'_>) -> Verdict {
     let socket = p.open()?;
-    match p.ask(socket, CHALLENGE, &is_challenge_reply) {
-        Some(reply) => p.layout(CHALLENGE, &reply),
-        None => fail("no reply"),
-    }
+    let reply = p.reply(socket, CHALLENGE, &is_challenge_reply, "no reply")?;
+    p.layout(CHALLENGE, &reply)
 }
 
 fn padded_challenge(p: &mut Probe<'_>) -> Verdict {
@@ -631,9 +385,8 @@ fn padded_challenge(p: &mut Probe<'_>) -> Verdict {
 }
 
 fn strays(p: &mut Probe<'_>) -> Verdict {
-    let mut noise: Vec<u8> = (0..51).map(|_| p.random() as u8).collect();
     // The game's own protocol, QUIC, has bit 6 set in every packet, so that it drops these.
-    noise[0] = 0x15;
+    let noise = p.noise(51, 0x15);
     let strays = [
         ("8 bytes of magic", b"ONEQUERY".to_vec()),
         ("another case", b"onequery\0".to_vec()),
@@ -643,13 +396,8 @@ fn strays(p: &mut Probe<'_>) -> Verdict {
     p.strays(&strays, &still_answers)
 }
 
-fn basic_layout(p: &mut Probe<'_>) -> Verdict {
-    let (request, reply) = answered(p, BASIC)?;
-    p.layout(&request, &reply)
-}
-
-fn players_layout(p: &mut Probe<'_>) -> Verdict {
-    let (request, reply) = answered(p, PLAYERS)?;
+fn layout(p: &mut Probe<'_>, kind: u8) -> Verdict {
+    let (request, reply) = answered(p, kind)?;
     p.layout(&request, &reply)
 }
 
@@ -681,9 +429,8 @@ fn later_version(p: &mut Probe<'_>) -> Verdict {
     let (socket, token) = verified(p)?;
     let id = p.random() as u32;
     let request = [query(BASIC, &token, id, 0), vec![0xA5; 9]].concat();
-    if reply_to(p, socket, &request, id).is_none() {
-        return fail("no reply to 60 bytes");
-    }
+    let reply = reply_to(p, socket, &request, id);
+    ensure(reply.is_some(), "no reply to 60 bytes")?;
     let mut request = query(BASIC, &token, id, 0);
     request[45] = 0xFE;
     request[46] = 0x80;
@@ -701,9 +448,7 @@ fn unknown_type(p: &mut Probe<'_>) -> Verdict {
         return deviates(&UNKNOWN_TYPE_DROPPED, "no reply to type 7");
     };
     let reply = read(&bytes)?;
-    if reply.page.is_some() {
-        return fail("type 7 gets players");
-    }
+    ensure(reply.page.is_none(), "type 7 gets players")?;
     pass("type 7 gets the basic reply")
 }
 
@@ -781,20 +526,20 @@ fn pages_end(p: &mut Probe<'_>) -> Verdict {
             counted(next, "player"),
             page.total
         );
-        let mut found = Vec::new();
+        let mut met = Vec::new();
         if page.has_more {
-            found.push(&known::MORE_PAST_TOTAL);
+            met.push(&known::MORE_PAST_TOTAL);
         }
         if is_other_offset {
-            found.push(&known::OFFSET_NOT_ASKED);
+            met.push(&known::OFFSET_NOT_ASKED);
         }
         if repeated > 0 {
-            found.push(&known::REPEATED_PLAYER);
+            met.push(&known::REPEATED_PLAYER);
         }
         if next != page.total {
-            found.push(&known::COUNT_NOT_TOTAL);
+            met.push(&known::COUNT_NOT_TOTAL);
         }
-        return super::probe::found(found, text);
+        return found(met, text);
     }
     fail(format!("no end after {MAX_PAGES} pages"))
 }
@@ -849,9 +594,8 @@ fn stable_order(p: &mut Probe<'_>) -> Verdict {
     let (socket, token) = verified(p)?;
     let first = page(p, socket, &token, 0)?;
     let again = page(p, socket, &token, 0)?;
-    if first.players.len() < 2 {
-        return not_applicable("fewer than two players are online");
-    }
+    let are_several = first.players.len() >= 2;
+    applies(are_several, "fewer than two players are online")?;
     if first.players == again.players {
         pass(format!("{}, twice", counted(first.players.len(), "player")))
     } else {
@@ -880,9 +624,8 @@ fn same_count(p: &mut Probe<'_>) -> Verdict {
 fn online(p: &mut Probe<'_>) -> Result<i64, Outcome> {
     let (_, reply) = answered(p, BASIC)?;
     let reply = read(&reply)?;
-    if reply.flags.has(Flags::REFUSED) {
-        return not_applicable("the server info needs an auth token");
-    }
+    let is_refused = reply.flags.has(Flags::REFUSED);
+    applies(!is_refused, "the server info needs an auth token")?;
     match reply.info {
         Some(info) => Ok(info.online.into()),
         None => fail("a basic reply without server info"),
@@ -913,13 +656,25 @@ fn wrong_token(p: &mut Probe<'_>) -> Verdict {
     pass("no reply to zero, to one other bit, and to another time")
 }
 
-fn other_address(p: &mut Probe<'_>) -> Verdict {
-    let other = p.open_from(Origin::OtherAddress)?;
-    let (_, token) = verified(p)?;
-    let id = p.random() as u32;
-    match p.ask_once(other, &own_query(p, BASIC, &token, id, 0), &is_query_reply) {
-        Some(_) => fail("a token of another address gets a reply"),
-        None => pass("no reply to a token of another address"),
+/// Tokens, tested with basic queries.
+struct OneQuery;
+
+impl Challenged for OneQuery {
+    const TOKEN: &'static str = "token";
+    const REPLY: &'static str = "a reply";
+    const REFUSAL: &'static str = "no reply to";
+    const STEP: Duration = Duration::from_secs(15);
+    const SHORTEST: Duration = Duration::from_secs(60);
+    const LONGEST: Duration = Duration::from_secs(125);
+
+    fn request(p: &mut Probe<'_>) -> Result<(SocketId, Vec<u8>), Outcome> {
+        let (socket, token) = verified(p)?;
+        let id = p.random() as u32;
+        Ok((socket, own_query(p, BASIC, &token, id, 0)))
+    }
+
+    fn is_reply(bytes: &[u8]) -> bool {
+        is_query_reply(bytes)
     }
 }
 
@@ -939,30 +694,6 @@ fn other_port(p: &mut Probe<'_>) -> Verdict {
     }
 }
 
-fn token_lifetime(p: &mut Probe<'_>) -> Verdict {
-    let (socket, token) = verified(p)?;
-    let is_valid = |p: &mut Probe<'_>| {
-        let id = p.random() as u32;
-        reply_to(p, socket, &own_query(p, BASIC, &token, id, 0), id).is_some()
-    };
-    let step = Duration::from_secs(15);
-    let (valid, expired) = p.lifetime(step, Duration::from_secs(125), &is_valid);
-    match expired {
-        None => deviates(
-            &LONG_LIFETIME,
-            format!("still valid after {} s", valid.as_secs()),
-        ),
-        Some(expired) if expired.as_secs() <= 62 => {
-            fail(format!("expired before {} s", expired.as_secs()))
-        }
-        Some(expired) => pass(format!(
-            "valid at {} s, expired at {} s",
-            valid.as_secs(),
-            expired.as_secs()
-        )),
-    }
-}
-
 /// Returns whether a reply is a refusal.
 fn is_refused(bytes: &[u8]) -> Result<bool, Outcome> {
     Ok(read(bytes)?.flags.has(Flags::REFUSED))
@@ -971,18 +702,13 @@ fn is_refused(bytes: &[u8]) -> Result<bool, Outcome> {
 /// Whether the basic endpoint needs no auth token.
 fn public(p: &mut Probe<'_>) -> Result<(), Outcome> {
     let (_, bytes) = answered_with(p, BASIC, None)?;
-    if is_refused(&bytes)? {
-        return not_applicable("the basic endpoint is not public");
-    }
-    Ok(())
+    applies(!is_refused(&bytes)?, "the basic endpoint is not public")
 }
 
 fn wrong_auth_token(p: &mut Probe<'_>) -> Verdict {
     public(p)?;
     let (_, bytes) = answered_with(p, BASIC, Some(WRONG_AUTH_TOKEN))?;
-    if is_refused(&bytes)? {
-        return fail("a wrong auth token is refused");
-    }
+    ensure(!is_refused(&bytes)?, "a wrong auth token is refused")?;
     pass("a wrong auth token gets the status")
 }
 
@@ -1005,8 +731,7 @@ fn refusals(p: &mut Probe<'_>) -> Verdict {
     for kind in [BASIC, PLAYERS] {
         let (_, bytes) = answered_with(p, kind, None)?;
         let mut notes = Notes::default();
-        let reply =
-            parse_reply(&bytes, &mut notes).map_err(|error| Outcome::Fail(error.to_string()))?;
+        let reply = parse_reply(&bytes, &mut notes)?;
         if !reply.flags.has(Flags::REFUSED) {
             continue;
         }
@@ -1045,9 +770,7 @@ fn right_auth_token(p: &mut Probe<'_>) -> Verdict {
         }
         opened.push(name);
     }
-    if opened.is_empty() {
-        return not_applicable("both endpoints are public");
-    }
+    applies(!opened.is_empty(), "both endpoints are public")?;
     let opened = opened.join(" and ");
     pass(format!(
         "the auth token opens {opened}, and a wrong one does not"
@@ -1056,15 +779,9 @@ fn right_auth_token(p: &mut Probe<'_>) -> Verdict {
 
 fn challenge_amplification(p: &mut Probe<'_>) -> Verdict {
     let socket = p.open()?;
-    let Some(reply) = p.ask(socket, CHALLENGE, &is_challenge_reply) else {
-        return fail("no reply");
-    };
+    let reply = p.reply(socket, CHALLENGE, &is_challenge_reply, "no reply")?;
     let text = p.amplification(CHALLENGE.len(), reply.len());
-    if reply.len() > 48 {
-        fail(text)
-    } else {
-        pass(text)
-    }
+    pass_if(reply.len() <= 48, text)
 }
 
 fn sizes(p: &mut Probe<'_>) -> Verdict {
@@ -1108,9 +825,9 @@ fn version_1(p: &mut Probe<'_>) -> Verdict {
             return fail(format!("any address gets {lists} in version 1; {text}"));
         }
     }
-    let mut found = vec![&VERSION_1];
+    let mut met = vec![&VERSION_1];
     let parsed = v1::read_reply(&basic, &mut notes);
-    found.extend(
+    met.extend(
         notes
             .met()
             .filter(|met| met.name == known::HYQUERY_LAYOUT.name),
@@ -1119,7 +836,7 @@ fn version_1(p: &mut Probe<'_>) -> Verdict {
     if let Err(error) = parsed {
         text = format!("{error}; {text}");
     }
-    super::probe::found(found, text)
+    found(met, text)
 }
 
 fn queries_per_second(p: &mut Probe<'_>) -> Verdict {

@@ -162,7 +162,7 @@ pub fn finding(out: &mut impl Write, finding: &Finding) -> io::Result<()> {
             "           {}: {}. See {}",
             severity.name(),
             finding.effect().1,
-            requirement.section
+            requirement.section()
         )?;
     }
     Ok(())
@@ -338,7 +338,7 @@ pub fn junit(results: &CheckResults<'_>) -> String {
             Outcome::Deviation { .. } if !fails(finding) => writeln!(
                 out,
                 "><system-out>{detail}. {severity}: {effect}. See {}</system-out></testcase>",
-                requirement.section
+                requirement.section()
             ),
             Outcome::NotApplicable(_) => {
                 writeln!(out, "><skipped message=\"{detail}\"/></testcase>")
@@ -346,7 +346,7 @@ pub fn junit(results: &CheckResults<'_>) -> String {
             Outcome::Fail(_) | Outcome::Deviation { .. } => writeln!(
                 out,
                 "><failure type=\"{severity}\" message=\"{detail}\">{effect}. See {}</failure></testcase>",
-                requirement.section
+                requirement.section()
             ),
         };
     }
@@ -384,7 +384,7 @@ pub fn github(out: &mut impl Write, results: &CheckResults<'_>) -> io::Result<()
                 requirement.title,
                 described(finding),
                 finding.effect().1,
-                requirement.section
+                requirement.section()
             ))
         )?;
     }

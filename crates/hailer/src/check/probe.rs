@@ -2,7 +2,7 @@
 
 use super::{
     CheckConfig, Event, Measurement, Origin, Outcome, Received, Requirement, SocketId, Suite,
-    Transfer, Verdict, Wire, counted, fail, not_applicable, pass,
+    Transfer, Verdict, Wire, counted, ensure, fail, not_applicable, pass,
 };
 use crate::support::drive::{Action, ExchangeDriver, ExchangeError, QueryLimits};
 use hailer_proto::wire::Notes;
@@ -74,6 +74,12 @@ impl Probe<'_> {
     /// Returns four random bytes below 10 hexadecimal: no digit, no letter, no byte above 7F.
     pub(super) fn plain_id(&mut self) -> [u8; 4] {
         (self.random() as u32 & 0x0F0F_0F0F).to_be_bytes()
+    }
+
+    /// Returns random bytes that start with `first`.
+    pub(super) fn noise(&mut self, length: usize, first: u8) -> Vec<u8> {
+        let rest = (1..length).map(|_| self.random() as u8);
+        [first].into_iter().chain(rest).collect()
     }
 
     /// Returns the time since the start of the check.
@@ -220,6 +226,20 @@ impl Probe<'_> {
             }
         }
         None
+    }
+
+    /// As [`ask`](Self::ask): without a reply, the requirement fails with `silence`.
+    pub(super) fn reply(
+        &mut self,
+        socket: SocketId,
+        request: &[u8],
+        is_reply: &dyn Fn(&[u8]) -> bool,
+        silence: &str,
+    ) -> Result<Vec<u8>, Outcome> {
+        match self.ask(socket, request, is_reply) {
+            Some(reply) => Ok(reply),
+            None => fail(silence),
+        }
     }
 
     /// Sends a request once and returns the first reply, if one comes. For requests that should get
@@ -463,9 +483,7 @@ impl Probe<'_> {
                 ));
             }
         }
-        if !still_answers(self) {
-            return fail("the server stopped answering");
-        }
+        ensure(still_answers(self), "the server stopped answering")?;
         let names: Vec<&str> = strays.iter().map(|(name, _)| *name).collect();
         pass(format!("no reply to {}", names.join(", ")))
     }

@@ -1,260 +1,113 @@
 //! Requirements of Quake 3 (spec/quake3.md).
 
-use super::behavior::FRAGMENTED;
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
-use super::probe::baseline;
-use super::{
-    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, counted, deviates, fail, load,
-    mild, not_applicable, pass,
-};
-use hailer_proto::Deviation;
+use super::*;
 use hailer_proto::quake3::deviation as known;
 use hailer_proto::quake3::message::{Kind, Reply, Request};
-use hailer_proto::wire::Notes;
-use std::time::Duration;
 
-static STATUS_OFF: Deviation = Deviation {
-    name: "status-off",
-    help: "a request for the status gets no reply, one for the info does",
-};
-static LONG_CHALLENGE: Deviation = Deviation {
-    name: "long-challenge-dropped",
-    help: "a challenge of 100 characters is cut, not returned, or not answered",
-};
-static BARE_DROPPED: Deviation = Deviation {
-    name: "bare-request-dropped",
-    help: "a request without a challenge gets no reply",
-};
-static LINE_END_DROPPED: Deviation = Deviation {
-    name: "line-end-dropped",
-    help: "a request with a line feed at its end gets no reply",
-};
-static OTHER_COUNT: Deviation = Deviation {
-    name: "other-count",
-    help: "info and status have different counts of players, such as without bots",
-};
-static NOT_UTF8: Deviation = Deviation {
-    name: "not-utf8",
-    help: "texts are not UTF-8, so clients guess the code page",
-};
+deviations! {
+    static;
+    STATUS_OFF "status-off" "a request for the status gets no reply, one for the info does";
+    LONG_CHALLENGE "long-challenge-dropped" "a challenge of 100 characters is cut, not returned, or not answered";
+    BARE_DROPPED "bare-request-dropped" "a request without a challenge gets no reply";
+    LINE_END_DROPPED "line-end-dropped" "a request with a line feed at its end gets no reply";
+    OTHER_COUNT "other-count" "info and status have different counts of players, such as without bots";
+    NOT_UTF8 "not-utf8" "texts are not UTF-8, so clients guess the code page";
+}
 
 pub(super) static SUITE: Suite = Suite {
     protocol: "quake3",
     // ioquake3 answers a burst of 10 requests, then one per second. DarkPlaces answers one per second.
     interval: Duration::from_millis(1_100),
-    never_sent: "Commands such as rcon and connect, because servers block their senders, and challenges above 128 characters, which old engines do not check.",
+    never_sent: "Commands such as rcon and connect, because servers block their senders, and challenges \
+        above 128 characters, which old engines do not check.",
     mild: &[
-        mild(
-            "no-line-feed",
-            Severity::Note,
-            "Clients that read whole lines miss the last player",
-        ),
-        mild(
-            "empty-line",
-            Severity::Note,
-            "Clients that count lines show a player too many",
-        ),
-        mild(
-            "duplicate-key",
-            Severity::Note,
-            "Clients show one or the other of two values",
-        ),
-        mild(
-            "no-value",
-            Severity::Note,
-            "Clients that read pairs reject the last setting",
-        ),
-        mild(
-            "backslash-in-value",
-            Severity::Warning,
-            "Clients show the rest of the value as other settings",
-        ),
-        mild(
-            "variables-after-players",
-            Severity::Note,
-            "Clients show the settings after the players as one more player",
-        ),
-        mild(
-            "odd-player",
-            Severity::Warning,
-            "Clients leave out a player or show a wrong name",
-        ),
-        mild(
-            "missing-players",
-            Severity::Note,
-            "Clients list a part of the players",
-        ),
-        mild(
-            "no-count",
-            Severity::Warning,
-            "Clients show no number of players",
-        ),
+        mild_note("no-line-feed").effect("Clients that read whole lines miss the last player"),
+        mild_note("empty-line").effect("Clients that count lines show a player too many"),
+        mild_note("duplicate-key").effect("Clients show one or the other of two values"),
+        mild_note("no-value").effect("Clients that read pairs reject the last setting"),
+        mild_warning("backslash-in-value")
+            .effect("Clients show the rest of the value as other settings"),
+        mild_note("variables-after-players")
+            .effect("Clients show the settings after the players as one more player"),
+        mild_warning("odd-player").effect("Clients leave out a player or show a wrong name"),
+        mild_note("missing-players").effect("Clients list a part of the players"),
+        mild_warning("no-count").effect("Clients show no number of players"),
     ],
     requirements: &[
-        Requirement {
-            id: "quake3/1.1",
-            title: "Requests for status or info are answered",
-            section: "spec/quake3.md#7",
-            severity: Severity::Error,
-            effect: "No client can query the server",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: baseline,
-        },
-        Requirement {
-            id: "quake3/2.1",
-            title: "The info reply is a command, a line feed and an infostring",
-            section: "spec/quake3.md#4",
-            severity: Severity::Error,
-            effect: "The server browser of the game does not list the server",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: info_layout,
-        },
-        Requirement {
-            id: "quake3/2.2",
-            title: "The status reply is a command, an infostring and a line for each player",
-            section: "spec/quake3.md#5",
-            severity: Severity::Error,
-            effect: "Clients show no players or no settings",
-            deviations: &[&STATUS_OFF],
-            cost: Cost::Low,
-            probe: status_layout,
-        },
-        Requirement {
-            id: "quake3/2.3",
-            title: "Both replies return the challenge",
-            section: "spec/quake3.md#2",
-            severity: Severity::Warning,
-            effect: "Anyone who guesses the port of a client can forge a reply, and late replies are mixed up",
-            deviations: &[&known::NO_CHALLENGE, &known::EMPTY_CHALLENGE],
-            cost: Cost::Low,
-            probe: echoed_challenge,
-        },
-        Requirement {
-            id: "quake3/2.4",
-            title: "A challenge cannot add variables to the reply",
-            section: "spec/quake3.md#10",
-            severity: Severity::Error,
-            effect: "Clients show variables that the sender of the request chose",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: injected_challenge,
-        },
-        Requirement {
-            id: "quake3/2.5",
-            title: "A challenge of 100 characters is returned",
-            section: "spec/quake3.md#2",
-            severity: Severity::Note,
-            effect: "Clients with long challenges drop the reply",
-            deviations: &[&LONG_CHALLENGE],
-            cost: Cost::Low,
-            probe: long_challenge,
-        },
-        Requirement {
-            id: "quake3/2.6",
-            title: "A request without a challenge is answered",
-            section: "spec/quake3.md#2",
-            severity: Severity::Warning,
-            effect: "Simple clients and old browsers do not find the server",
-            deviations: &[&BARE_DROPPED],
-            cost: Cost::Low,
-            probe: bare_request,
-        },
-        Requirement {
-            id: "quake3/2.7",
-            title: "A line feed at the end of a request is accepted",
-            section: "spec/quake3.md#2",
-            severity: Severity::Note,
-            effect: "Clients that end requests like a console do not find the server",
-            deviations: &[&LINE_END_DROPPED],
-            cost: Cost::Low,
-            probe: line_end,
-        },
-        Requirement {
-            id: "quake3/3.1",
-            title: "Info and status agree on the map and the number of players",
-            section: "spec/quake3.md#5",
-            severity: Severity::Warning,
-            effect: "Counts jump, depending on the request of the client",
-            deviations: &[&OTHER_COUNT],
-            cost: Cost::Low,
-            probe: same_values,
-        },
-        Requirement {
-            id: "quake3/3.2",
-            title: "The status lists as many players as it counts",
-            section: "spec/quake3.md#5",
-            severity: Severity::Note,
-            effect: "Lists of players are incomplete",
-            deviations: &[&known::MISSING_PLAYERS],
-            cost: Cost::Low,
-            probe: count_is_list,
-        },
-        Requirement {
-            id: "quake3/3.3",
-            title: "Texts are ASCII or UTF-8",
-            section: "spec/quake3.md#3",
-            severity: Severity::Note,
-            effect: "Clients show garbled names",
-            deviations: &[&NOT_UTF8],
-            cost: Cost::Low,
-            probe: encoding,
-        },
-        Requirement {
-            id: "quake3/4.1",
-            title: "Replies, unknown commands and other datagrams get no reply",
-            section: "spec/quake3.md#10",
-            severity: Severity::Error,
-            effect: "One forged datagram makes two servers reply to each other endlessly",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: strays,
-        },
-        Requirement {
-            id: "quake3/5.1",
-            title: "No reply has more than 1400 bytes",
-            section: "spec/quake3.md#11",
-            severity: Severity::Warning,
-            effect: "Forged addresses get over 100 times what was sent for them, and some networks drop fragments",
-            deviations: &[&FRAGMENTED],
-            cost: Cost::Low,
-            probe: amplification,
-        },
-        Requirement {
-            id: "quake3/6.1",
-            title: "The server survives 50 requests/s and limits its replies",
-            section: "spec/quake3.md#11",
-            severity: Severity::Error,
-            effect: "Forged addresses get as many bytes as the server can send",
-            deviations: &[],
-            cost: Cost::Load,
-            probe: requests_per_second,
-        },
+        error("quake3/1.1", "#7", baseline)
+            .title("Requests for status or info are answered")
+            .effect("No client can query the server"),
+        error("quake3/2.1", "#4", info_layout)
+            .title("The info reply is a command, a line feed and an infostring")
+            .effect("The server browser of the game does not list the server"),
+        error("quake3/2.2", "#5", status_layout)
+            .title("The status reply is a command, an infostring and a line for each player")
+            .effect("Clients show no players or no settings")
+            .deviations(&[&STATUS_OFF]),
+        warning("quake3/2.3", "#2", echoed_challenge)
+            .title("Both replies return the challenge")
+            .effect(
+                "Anyone who guesses the port of a client can forge a reply, and late replies are \
+                mixed up",
+            )
+            .deviations(&[&known::NO_CHALLENGE, &known::EMPTY_CHALLENGE]),
+        error("quake3/2.4", "#10", injected_challenge)
+            .title("A challenge cannot add variables to the reply")
+            .effect("Clients show variables that the sender of the request chose"),
+        note("quake3/2.5", "#2", long_challenge)
+            .title("A challenge of 100 characters is returned")
+            .effect("Clients with long challenges drop the reply")
+            .deviations(&[&LONG_CHALLENGE]),
+        warning("quake3/2.6", "#2", bare_request)
+            .title("A request without a challenge is answered")
+            .effect("Simple clients and old browsers do not find the server")
+            .deviations(&[&BARE_DROPPED]),
+        note("quake3/2.7", "#2", line_end)
+            .title("A line feed at the end of a request is accepted")
+            .effect("Clients that end requests like a console do not find the server")
+            .deviations(&[&LINE_END_DROPPED]),
+        warning("quake3/3.1", "#5", same_values)
+            .title("Info and status agree on the map and the number of players")
+            .effect("Counts jump, depending on the request of the client")
+            .deviations(&[&OTHER_COUNT]),
+        note("quake3/3.2", "#5", count_is_list)
+            .title("The status lists as many players as it counts")
+            .effect("Lists of players are incomplete")
+            .deviations(&[&known::MISSING_PLAYERS]),
+        note("quake3/3.3", "#3", encoding)
+            .title("Texts are ASCII or UTF-8")
+            .effect("Clients show garbled names")
+            .deviations(&[&NOT_UTF8]),
+        error("quake3/4.1", "#10", strays)
+            .title("Replies, unknown commands and other datagrams get no reply")
+            .effect("One forged datagram makes two servers reply to each other endlessly"),
+        warning("quake3/5.1", "#11", amplification)
+            .title("No reply has more than 1400 bytes")
+            .effect(
+                "Forged addresses get over 100 times what was sent for them, and some networks \
+                drop fragments",
+            )
+            .deviations(&[&FRAGMENTED]),
+        error("quake3/6.1", "#11", requests_per_second)
+            .title("The server survives 50 requests/s and limits its replies")
+            .effect("Forged addresses get as many bytes as the server can send")
+            .load(),
     ],
     client: Some(&CLIENT),
 };
 
 static CLIENT: ClientSuite = ClientSuite {
     requirements: &[
-        ClientRequirement {
-            number: 4,
-            title: "A request has a challenge",
-            severity: Severity::Warning,
-            effect: "Forged and late replies look like real ones",
-        },
-        ClientRequirement {
-            number: 5,
-            title: "The challenge has at most 8 characters",
-            severity: Severity::Note,
-            effect: "FiveM does not answer longer ones",
-        },
-        ClientRequirement {
-            number: 6,
-            title: "Each query has another challenge",
-            severity: Severity::Warning,
-            effect: "A late reply to an earlier query is taken for a new one",
-        },
+        ClientRequirement::warning(4)
+            .title("A request has a challenge")
+            .effect("Forged and late replies look like real ones"),
+        ClientRequirement::note(5)
+            .title("The challenge has at most 8 characters")
+            .effect("FiveM does not answer longer ones"),
+        ClientRequirement::warning(6)
+            .title("Each query has another challenge")
+            .effect("A late reply to an earlier query is taken for a new one"),
     ],
     deviations: &[],
     observe: Observe::Datagram(observe),
@@ -280,10 +133,8 @@ fn challenge(p: &mut Probe<'_>) -> Vec<u8> {
 fn answered(p: &mut Probe<'_>, command: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Outcome> {
     let socket = p.open()?;
     let request = [command, b" ", &challenge(p)].concat();
-    match p.ask(socket, &request, &is_reply) {
-        Some(reply) => Ok((request, reply)),
-        None => fail("no reply"),
-    }
+    let reply = p.reply(socket, &request, &is_reply, "no reply")?;
+    Ok((request, reply))
 }
 
 fn still_answers(p: &mut Probe<'_>) -> bool {
@@ -291,7 +142,7 @@ fn still_answers(p: &mut Probe<'_>) -> bool {
 }
 
 fn read(bytes: &[u8]) -> Result<Reply<'_>, Outcome> {
-    Reply::read(bytes, &mut Notes::default()).map_err(|error| Outcome::Fail(error.to_string()))
+    Ok(Reply::read(bytes, &mut Notes::default())?)
 }
 
 fn value<'a>(reply: &Reply<'a>, key: &str) -> Option<&'a [u8]> {
@@ -422,11 +273,7 @@ fn same_values(p: &mut Probe<'_>) -> Verdict {
         "{} in the info, {listed} in the status",
         counted(count.unwrap_or(0), "player")
     );
-    if count == Some(listed) {
-        pass(text)
-    } else {
-        deviates(&OTHER_COUNT, text)
-    }
+    pass_or(count == Some(listed), &OTHER_COUNT, text)
 }
 
 fn count_is_list(p: &mut Probe<'_>) -> Verdict {
@@ -456,9 +303,8 @@ fn encoding(p: &mut Probe<'_>) -> Verdict {
 }
 
 fn strays(p: &mut Probe<'_>) -> Verdict {
-    let mut noise: Vec<u8> = (0..40).map(|_| p.random() as u8).collect();
     // Not the header of this protocol: game traffic of an unknown player.
-    noise[0] = 0x15;
+    let noise = p.noise(40, 0x15);
     let strays = [
         (
             "an info reply",

@@ -1,203 +1,90 @@
 //! Requirements of UGP (spec/ugp.md).
 
-use super::behavior::FRAGMENTED;
 use super::client::{ClientRequirement, ClientSuite, Observe, ObservedRequest, Observer};
-use super::probe::baseline;
-use super::{
-    Cost, Outcome, Probe, Requirement, Severity, Suite, Verdict, counted, deviates, fail, load,
-    mild, not_applicable, pass,
-};
-use hailer_proto::Deviation;
+use super::*;
 use hailer_proto::ugp::deviation as known;
 use hailer_proto::ugp::message::{QueryReply, Reply};
-use hailer_proto::wire::Notes;
-use std::time::Duration;
 
-static EMPTY_SELECTION_DROPPED: Deviation = Deviation {
-    name: "empty-selection-dropped",
-    help: "a query for no section gets no reply",
-};
-static EXTRA_BYTES_DROPPED: Deviation = Deviation {
-    name: "extra-bytes-dropped",
-    help: "a query with bytes after its flags gets no reply",
-};
-static MORE_THAN_ASKED: Deviation = Deviation {
-    name: "more-than-asked",
-    help: "a reply has sections or fields that were not requested",
-};
-static OVER_1024: Deviation = Deviation {
-    name: "over-1024",
-    help: "a reply is longer than 1024 bytes, the smallest buffer of a known client",
-};
+deviations! {
+    static;
+    EMPTY_SELECTION_DROPPED "empty-selection-dropped" "a query for no section gets no reply";
+    EXTRA_BYTES_DROPPED "extra-bytes-dropped" "a query with bytes after its flags gets no reply";
+    MORE_THAN_ASKED "more-than-asked" "a reply has sections or fields that were not requested";
+    OVER_1024 "over-1024" "a reply is longer than 1024 bytes, the smallest buffer of a known client";
+}
 
 pub(super) static SUITE: Suite = Suite {
     protocol: "ugp",
     interval: Duration::from_millis(150),
     never_sent: "Requests for players and teams together, because the order of their flags is disputed.",
     mild: &[
-        mild(
-            "odd-version",
-            Severity::Warning,
-            "Clients that compare the version drop the reply",
-        ),
-        mild(
-            "unmarked-type",
-            Severity::Warning,
-            "Clients that compare the type drop the reply",
-        ),
-        mild(
-            "zero-length-string",
-            Severity::Warning,
-            "Clients that expect a NUL in each string show shifted fields",
-        ),
-        mild(
-            "unclosed-string",
-            Severity::Warning,
-            "Clients that drop the last byte of a string cut the text",
-        ),
+        mild_warning("odd-version").effect("Clients that compare the version drop the reply"),
+        mild_warning("unmarked-type").effect("Clients that compare the type drop the reply"),
+        mild_warning("zero-length-string")
+            .effect("Clients that expect a NUL in each string show shifted fields"),
+        mild_warning("unclosed-string")
+            .effect("Clients that drop the last byte of a string cut the text"),
     ],
     requirements: &[
-        Requirement {
-            id: "ugp/1.1",
-            title: "Queries for server, players and rules are answered",
-            section: "spec/ugp.md#10.2",
-            severity: Severity::Error,
-            effect: "No client can query the server",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: baseline,
-        },
-        Requirement {
-            id: "ugp/2.1",
-            title: "A ping gets 8 bytes with the type 80",
-            section: "spec/ugp.md#4",
-            severity: Severity::Warning,
-            effect: "Clients that measure the latency with pings show the server as offline",
-            deviations: &[&known::UNMARKED_TYPE],
-            cost: Cost::Low,
-            probe: ping,
-        },
-        Requirement {
-            id: "ugp/3.1",
-            title: "The reply to a query for the server has the header and the fields of its flags",
-            section: "spec/ugp.md#6.1",
-            severity: Severity::Error,
-            effect: "Clients show shifted or garbled fields",
-            deviations: &[&known::UNMARKED_TYPE],
-            cost: Cost::Low,
-            probe: server_layout,
-        },
-        Requirement {
-            id: "ugp/3.2",
-            title: "The reply to a query for players has a count, flags and entries",
-            section: "spec/ugp.md#6.2",
-            severity: Severity::Error,
-            effect: "Clients list wrong players",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: players_layout,
-        },
-        Requirement {
-            id: "ugp/3.3",
-            title: "The reply to a query for rules has a count and pairs",
-            section: "spec/ugp.md#6.4",
-            severity: Severity::Error,
-            effect: "Clients list wrong rules",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: rules_layout,
-        },
-        Requirement {
-            id: "ugp/3.4",
-            title: "Each field of a reply was requested",
-            section: "spec/ugp.md#6",
-            severity: Severity::Error,
-            effect: "Clients that read by their own flags show shifted fields",
-            deviations: &[&MORE_THAN_ASKED],
-            cost: Cost::Low,
-            probe: only_requested,
-        },
-        Requirement {
-            id: "ugp/3.5",
-            title: "A query for no section gets a reply without sections",
-            section: "spec/ugp.md#9.1",
-            severity: Severity::Note,
-            effect: "Clients cannot query only the game",
-            deviations: &[&EMPTY_SELECTION_DROPPED],
-            cost: Cost::Low,
-            probe: empty_selection,
-        },
-        Requirement {
-            id: "ugp/3.6",
-            title: "Bytes after the flags are ignored",
-            section: "spec/ugp.md#5",
-            severity: Severity::Note,
-            effect: "Clients with flags of later versions get no reply",
-            deviations: &[&EXTRA_BYTES_DROPPED],
-            cost: Cost::Low,
-            probe: extra_bytes,
-        },
-        Requirement {
-            id: "ugp/3.7",
-            title: "The player count is the number of listed players",
-            section: "spec/ugp.md#11.2",
-            severity: Severity::Warning,
-            effect: "Clients that read as many players as the count says fail",
-            deviations: &[&known::ODD_PLAYER_COUNT],
-            cost: Cost::Low,
-            probe: count_is_list,
-        },
-        Requirement {
-            id: "ugp/3.8",
-            title: "Texts are UTF-8 and end with a whole character",
-            section: "spec/ugp.md#2",
-            severity: Severity::Warning,
-            effect: "Clients show garbled names, or reject the reply",
-            deviations: &[&known::LATIN_1_TEXT, &known::CUT_TEXT],
-            cost: Cost::Low,
-            probe: encoding,
-        },
-        Requirement {
-            id: "ugp/4.1",
-            title: "Replies, other versions and truncated queries get no reply",
-            section: "spec/ugp.md#11.1",
-            severity: Severity::Error,
-            effect: "One forged datagram makes two servers reply to each other endlessly",
-            deviations: &[],
-            cost: Cost::Low,
-            probe: strays,
-        },
-        Requirement {
-            id: "ugp/5.1",
-            title: "No reply has more than 1024 bytes",
-            section: "spec/ugp.md#11.3",
-            severity: Severity::Error,
-            effect: "Forged addresses get hundreds of times what was sent for them, and clients with small buffers fail",
-            deviations: &[&OVER_1024, &FRAGMENTED],
-            cost: Cost::Low,
-            probe: amplification,
-        },
-        Requirement {
-            id: "ugp/6.1",
-            title: "The server survives 50 queries/s and limits its replies",
-            section: "spec/ugp.md#11.4",
-            severity: Severity::Error,
-            effect: "Forged addresses get as many bytes as the server can send",
-            deviations: &[],
-            cost: Cost::Load,
-            probe: queries_per_second,
-        },
+        error("ugp/1.1", "#10.2", baseline)
+            .title("Queries for server, players and rules are answered")
+            .effect("No client can query the server"),
+        warning("ugp/2.1", "#4", |p| layout(p, &[0]))
+            .title("A ping gets 8 bytes with the type 80")
+            .effect("Clients that measure the latency with pings show the server as offline")
+            .deviations(&[&known::UNMARKED_TYPE]),
+        error("ugp/3.1", "#6.1", |p| layout(p, &SERVER))
+            .title("The reply to a query for the server has the header and the fields of its flags")
+            .effect("Clients show shifted or garbled fields")
+            .deviations(&[&known::UNMARKED_TYPE]),
+        error("ugp/3.2", "#6.2", |p| layout(p, &PLAYERS))
+            .title("The reply to a query for players has a count, flags and entries")
+            .effect("Clients list wrong players"),
+        error("ugp/3.3", "#6.4", |p| layout(p, &RULES))
+            .title("The reply to a query for rules has a count and pairs")
+            .effect("Clients list wrong rules"),
+        error("ugp/3.4", "#6", only_requested)
+            .title("Each field of a reply was requested")
+            .effect("Clients that read by their own flags show shifted fields")
+            .deviations(&[&MORE_THAN_ASKED]),
+        note("ugp/3.5", "#9.1", empty_selection)
+            .title("A query for no section gets a reply without sections")
+            .effect("Clients cannot query only the game")
+            .deviations(&[&EMPTY_SELECTION_DROPPED]),
+        note("ugp/3.6", "#5", extra_bytes)
+            .title("Bytes after the flags are ignored")
+            .effect("Clients with flags of later versions get no reply")
+            .deviations(&[&EXTRA_BYTES_DROPPED]),
+        warning("ugp/3.7", "#11.2", count_is_list)
+            .title("The player count is the number of listed players")
+            .effect("Clients that read as many players as the count says fail")
+            .deviations(&[&known::ODD_PLAYER_COUNT]),
+        warning("ugp/3.8", "#2", encoding)
+            .title("Texts are UTF-8 and end with a whole character")
+            .effect("Clients show garbled names, or reject the reply")
+            .deviations(&[&known::LATIN_1_TEXT, &known::CUT_TEXT]),
+        error("ugp/4.1", "#11.1", strays)
+            .title("Replies, other versions and truncated queries get no reply")
+            .effect("One forged datagram makes two servers reply to each other endlessly"),
+        error("ugp/5.1", "#11.3", amplification)
+            .title("No reply has more than 1024 bytes")
+            .effect(
+                "Forged addresses get hundreds of times what was sent for them, and clients with \
+                small buffers fail",
+            )
+            .deviations(&[&OVER_1024, &FRAGMENTED]),
+        error("ugp/6.1", "#11.4", queries_per_second)
+            .title("The server survives 50 queries/s and limits its replies")
+            .effect("Forged addresses get as many bytes as the server can send")
+            .load(),
     ],
     client: Some(&CLIENT),
 };
 
 static CLIENT: ClientSuite = ClientSuite {
-    requirements: &[ClientRequirement {
-        number: 4,
-        title: "Players and teams are not requested together",
-        severity: Severity::Warning,
-        effect: "The order of their flags is disputed, so that servers misread the request",
-    }],
+    requirements: &[ClientRequirement::warning(4)
+        .title("Players and teams are not requested together")
+        .effect("The order of their flags is disputed, so that servers misread the request")],
     deviations: &[],
     observe: Observe::Datagram(observe),
 };
@@ -220,10 +107,8 @@ fn is_reply(bytes: &[u8]) -> bool {
 
 fn ask(p: &mut Probe<'_>, request: &[u8]) -> Result<Vec<u8>, Outcome> {
     let socket = p.open()?;
-    match p.ask(socket, request, &is_reply) {
-        Some(reply) => Ok(reply),
-        None => fail("no reply"),
-    }
+    let reply = p.reply(socket, request, &is_reply, "no reply")?;
+    Ok(reply)
 }
 
 fn still_answers(p: &mut Probe<'_>) -> bool {
@@ -231,35 +116,16 @@ fn still_answers(p: &mut Probe<'_>) -> bool {
 }
 
 fn read(bytes: &[u8]) -> Result<QueryReply<'_>, Outcome> {
-    match Reply::read(bytes, &mut Notes::default()) {
-        Ok(Reply::Query(reply)) => Ok(reply),
-        Ok(Reply::Ping) => fail("a ping reply to a query"),
-        Err(error) => fail(error.to_string()),
+    match Reply::read(bytes, &mut Notes::default())? {
+        Reply::Query(reply) => Ok(reply),
+        Reply::Ping => fail("a ping reply to a query"),
     }
-}
-
-fn ping(p: &mut Probe<'_>) -> Verdict {
-    let request = request(&[0]);
-    let reply = ask(p, &request)?;
-    p.layout(&request, &reply)
 }
 
 fn layout(p: &mut Probe<'_>, flags: &[u8]) -> Verdict {
     let request = request(flags);
     let reply = ask(p, &request)?;
     p.layout(&request, &reply)
-}
-
-fn server_layout(p: &mut Probe<'_>) -> Verdict {
-    layout(p, &SERVER)
-}
-
-fn players_layout(p: &mut Probe<'_>) -> Verdict {
-    layout(p, &PLAYERS)
-}
-
-fn rules_layout(p: &mut Probe<'_>) -> Verdict {
-    layout(p, &RULES)
 }
 
 fn only_requested(p: &mut Probe<'_>) -> Verdict {
@@ -274,9 +140,8 @@ fn only_requested(p: &mut Probe<'_>) -> Verdict {
         return deviates(&MORE_THAN_ASKED, format!("fields {fields:02x} for 04"));
     }
     let parsed = read(&reply)?;
-    if parsed.server.is_none_or(|server| server.name.is_none()) {
-        return fail("the name is missing");
-    }
+    let has_name = parsed.server.is_some_and(|server| server.name.is_some());
+    ensure(has_name, "the name is missing")?;
     let mut detail = "only the name";
     for requested in [PLAYERS, FEWER_FIELDS] {
         let reply = ask(p, &request(&requested))?;
@@ -350,9 +215,8 @@ fn encoding(p: &mut Probe<'_>) -> Verdict {
 }
 
 fn strays(p: &mut Probe<'_>) -> Verdict {
-    let mut noise: Vec<u8> = (0..30).map(|_| p.random() as u8).collect();
     // Not the start of a query, and of no session of the game's network library.
-    noise[0] = 0x15;
+    let noise = p.noise(30, 0x15);
     let strays = [
         ("a ping reply", request(&[0x80])),
         ("a query reply", request(&[0x81, 1, 0])),

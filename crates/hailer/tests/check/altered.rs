@@ -1,10 +1,10 @@
 //! Our own responders with one mistake each. The mistakes are those of real software, where the spec
 //! page names it.
 
-use hailer::check::{MemoryServer, MemoryWire};
+use hailer::check::MemoryWire;
 use hailer::proto::{
     Connection, ConnectionStep, Epoch, Keys, Options, Protocol, Received, Responder, Status,
-    Verdict, registry,
+    registry,
 };
 use hailer_testkit::statuses;
 use std::collections::HashSet;
@@ -12,14 +12,33 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A responder whose input and output are changed.
+/// How a server differs from our responder.
+#[derive(Clone, Copy)]
+enum Change {
+    /// Time stands still.
+    StopsClock,
+    /// All clients have one address.
+    OneAddress,
+    /// Reads another request.
+    Reads(fn(&mut Vec<u8>)),
+    /// Does not reply to some requests.
+    Drops(fn(&[u8]) -> bool),
+    /// Sends another text in each reply.
+    Replaces(&'static [u8], &'static [u8]),
+    /// Sends a pong with this text after its edition. `GUID` stands for the number in its header.
+    Pongs(&'static str),
+    /// Changes each reply.
+    Sends(fn(&mut Vec<u8>)),
+    /// Changes all replies to a request.
+    Replies(fn(&[u8], &mut Vec<Vec<u8>>, &mut Memory)),
+}
+use Change::*;
+
+/// A responder with changes.
 struct Altered {
     responder: Arc<dyn Responder>,
     memory: Memory,
-    /// Changes the time, the address and the bytes of a request.
-    before: fn(&mut Duration, &mut SocketAddr, &mut Vec<u8>),
-    /// Changes the replies to a request.
-    after: fn(&[u8], &mut Vec<Vec<u8>>, &mut Memory),
+    changes: [Option<Change>; 3],
 }
 
 /// State of a server between requests.
@@ -31,37 +50,44 @@ struct Memory {
     requests: HashSet<Vec<u8>>,
 }
 
-fn same(_: &mut Duration, _: &mut SocketAddr, _: &mut Vec<u8>) {}
+impl Change {
+    fn change_request(self, now: &mut Duration, from: &mut SocketAddr, request: &mut Vec<u8>) {
+        match self {
+            StopsClock => *now = Duration::ZERO,
+            OneAddress => *from = ([192, 0, 2, 7], 1).into(),
+            Reads(change) => change(request),
+            _ => {}
+        }
+    }
 
-fn as_is(_: &[u8], _: &mut Vec<Vec<u8>>, _: &mut Memory) {}
+    fn change_replies(self, request: &[u8], replies: &mut Vec<Vec<u8>>, memory: &mut Memory) {
+        match self {
+            Drops(is_dropped) if is_dropped(request) => replies.clear(),
+            Replaces(old, new) => replies
+                .iter_mut()
+                .for_each(|reply| replace(reply, old, new)),
+            Pongs(text) => replies.iter_mut().for_each(|reply| pong(reply, text)),
+            Sends(change) => replies.iter_mut().for_each(change),
+            Replies(change) => change(request, replies, memory),
+            _ => {}
+        }
+    }
+}
 
-impl MemoryServer for Altered {
-    fn datagram(
-        &mut self,
-        now: Duration,
-        from: SocketAddr,
-        bytes: &[u8],
-        replies: &mut Vec<(Duration, Vec<u8>)>,
-    ) {
+impl Altered {
+    fn datagram(&mut self, now: Duration, from: SocketAddr, bytes: &[u8]) -> Vec<Vec<u8>> {
         self.memory.count += 1;
         let (mut now, mut from, mut request) = (now, from, bytes.to_vec());
-        (self.before)(&mut now, &mut from, &mut request);
-        let epoch = Epoch::at(1_800_000_000 + now.as_secs());
-        let mut sent = Vec::new();
-        let mut out = Vec::new();
-        let verdict = self.responder.answer(from, epoch, &request, &mut out);
-        if let Verdict::Reply { is_verified } = verdict {
-            sent.push(std::mem::take(&mut out));
-            while self
-                .responder
-                .continuation(&request, is_verified, sent.len(), &mut out)
-            {
-                sent.push(std::mem::take(&mut out));
-            }
+        for change in self.changes.into_iter().flatten() {
+            change.change_request(&mut now, &mut from, &mut request);
         }
-        (self.after)(bytes, &mut sent, &mut self.memory);
+        let epoch = Epoch::at(1_800_000_000 + now.as_secs());
+        let mut replies = self.responder.replies(from, epoch, &request);
+        for change in self.changes.into_iter().flatten() {
+            change.change_replies(bytes, &mut replies, &mut self.memory);
+        }
         self.memory.requests.insert(bytes.to_vec());
-        replies.extend(sent.into_iter().map(|bytes| (Duration::ZERO, bytes)));
+        replies
     }
 }
 
@@ -71,37 +97,52 @@ pub(crate) struct Mistake {
     pub(crate) name: &'static str,
     /// Numbers of the requirements that it fails or deviates from; all others pass.
     pub(crate) fails: &'static [&'static str],
+    changes: [Option<Change>; 3],
     players: usize,
     options: fn() -> Options,
-    before: fn(&mut Duration, &mut SocketAddr, &mut Vec<u8>),
-    after: fn(&[u8], &mut Vec<Vec<u8>>, &mut Memory),
+}
+
+/// Returns a server with three players, and default options.
+const fn of(protocol: &'static str, name: &'static str, fails: &'static [&'static str]) -> Mistake {
+    Mistake {
+        protocol,
+        name,
+        fails,
+        changes: [None; 3],
+        players: 3,
+        options: Options::default,
+    }
 }
 
 impl Mistake {
-    const fn of(
-        protocol: &'static str,
-        name: &'static str,
-        fails: &'static [&'static str],
-    ) -> Self {
-        Self {
-            protocol,
-            name,
-            fails,
-            players: 3,
-            options: Options::default,
-            before: same,
-            after: as_is,
+    /// Adds a change, at most three.
+    const fn with(mut self, change: Change) -> Self {
+        let mut place = 0;
+        while self.changes[place].is_some() {
+            place += 1;
         }
+        self.changes[place] = Some(change);
+        self
+    }
+
+    const fn players(mut self, players: usize) -> Self {
+        self.players = players;
+        self
+    }
+
+    const fn options(mut self, options: fn() -> Options) -> Self {
+        self.options = options;
+        self
     }
 
     pub(crate) fn wire(&self) -> MemoryWire {
         let protocol = registry::find(self.protocol).unwrap();
-        MemoryWire::new(Altered {
+        let mut server = Altered {
             responder: responder(protocol, &statuses::plain(self.players), &(self.options)()),
             memory: Memory::default(),
-            before: self.before,
-            after: self.after,
-        })
+            changes: self.changes,
+        };
+        MemoryWire::new(move |now, from, bytes| server.datagram(now, from, bytes))
     }
 }
 
@@ -110,276 +151,185 @@ fn responder(protocol: &dyn Protocol, status: &Status, options: &Options) -> Arc
     protocol.responder(status, &keys, options).unwrap()
 }
 
-/// Replaces all occurrences of a text.
+/// Replaces the first occurrence of a text.
 fn replace(bytes: &mut Vec<u8>, old: &[u8], new: &[u8]) {
     if let Some(at) = bytes.windows(old.len()).position(|window| window == old) {
         bytes.splice(at..at + old.len(), new.iter().copied());
     }
 }
 
+/// Clears the mark of replies in a message of UGP.
+fn unmark(bytes: &mut [u8]) {
+    if let Some(kind) = bytes.get_mut(7) {
+        *kind &= 0x7F;
+    }
+}
+
+/// Reads one message as another.
+fn read_as(bytes: &mut Vec<u8>, start: &[u8], other: &[u8]) {
+    if bytes.starts_with(start) {
+        *bytes = other.to_vec();
+    }
+}
+
+/// Returns whether a request of Bedrock is for servers with free slots.
+fn is_open_ping(request: &[u8]) -> bool {
+    request.first() == Some(&2)
+}
+
+fn is_getstatus(request: &[u8]) -> bool {
+    request.windows(9).any(|word| word == b"getstatus")
+}
+
+/// Removes the values of the challenge, and their key unless `keeps_key`.
+fn cut_challenge(reply: &mut Vec<u8>, keeps_key: bool) {
+    let key = b"\\challenge\\";
+    let find = |reply: &[u8]| reply.windows(key.len()).position(|part| part == key);
+    while let Some(at) = find(reply) {
+        let start = at + key.len();
+        let value = reply[start..].iter();
+        let end = start + value.take_while(|byte| **byte != b'\n').count();
+        reply.drain(if keeps_key { start } else { at }..end);
+        if keeps_key {
+            break;
+        }
+    }
+}
+
+fn max_reply() -> Options {
+    Options::default().with("max-reply", 65_507)
+}
+
+fn no_info_challenge() -> Options {
+    Options::default().with("info-challenge", "never")
+}
+
 /// Servers of datagram protocols.
 pub(crate) static MISTAKES: &[Mistake] = &[
-    Mistake::of("ugp", "without deviations", &[]),
-    Mistake {
-        before: |_, _, bytes| {
-            if let Some(kind) = bytes.get_mut(7) {
-                *kind &= 0x7F;
-            }
-        },
-        ..Mistake::of("ugp", "replies count as requests", &["4.1"])
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for kind in replies.iter_mut().filter_map(|reply| reply.get_mut(7)) {
-                *kind &= 0x7F;
-            }
-        },
-        ..Mistake::of("ugp", "types of requests in replies", &["2.1", "3.1"])
-    },
-    Mistake {
-        before: |_, _, bytes| {
-            if let (Some(1), Some(flags)) = (bytes.get(8).copied(), bytes.get_mut(9)) {
-                *flags = 0x7D;
-            }
-        },
-        ..Mistake::of("ugp", "all fields for every request", &["3.4"])
-    },
-    Mistake {
-        players: 1,
-        after: |_, replies, _| {
-            for reply in replies {
-                let joined = b"\x01\x43\x02\x00\x09player_0\0\x88\x77\x66\x55\x44\x33\x22\x11";
-                replace(reply, b"\x01\x03\x00\x09player_0\0", joined);
-            }
-        },
-        ..Mistake::of("ugp", "the time joined for every request", &["3.4"])
-    },
-    Mistake {
-        players: 127,
-        options: || Options::default().with("max-reply", 65_507),
-        ..Mistake::of("ugp", "no limit for replies", &["5.1"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            if request.len() > 12 || request.get(8) == Some(&0) {
-                replies.clear();
-            }
-        },
-        ..Mistake::of("ugp", "only usual lengths", &["3.5", "3.6"])
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                replace(reply, b"Plain name", b"Pl\xE4in n\xE4me");
-            }
-        },
-        ..Mistake::of("ugp", "a name in ISO-8859-1", &["3.8"])
-    },
-    Mistake {
-        before: |_, _, bytes| {
-            if bytes.get(..7) == Some(&b"\xFF\xFFUGP\0\x02"[..]) {
-                bytes[6] = 1;
-            }
-        },
-        ..Mistake::of("ugp", "other versions count as version 1", &["4.1"])
-    },
-    Mistake::of("minecraft-bedrock", "without deviations", &[]),
-    Mistake {
-        after: |request, replies, _| {
-            if request.first() == Some(&2) {
-                replies.clear();
-            }
-        },
-        ..Mistake::of(
-            "minecraft-bedrock",
-            "Cloudburst: no pong for id 02",
-            &["2.4"],
-        )
-    },
-    Mistake {
-        after: |_, replies, memory| {
+    of("ugp", "without deviations", &[]),
+    of("ugp", "replies count as requests", &["4.1"]).with(Reads(|bytes| unmark(bytes))),
+    of("ugp", "types of requests in replies", &["2.1", "3.1"]).with(Sends(|bytes| unmark(bytes))),
+    of("ugp", "all fields for every request", &["3.4"]).with(Reads(|bytes| {
+        if let (Some(1), Some(flags)) = (bytes.get(8).copied(), bytes.get_mut(9)) {
+            *flags = 0x7D;
+        }
+    })),
+    of("ugp", "the time joined for every request", &["3.4"])
+        .with(Replaces(
+            b"\x01\x03\x00\x09player_0\0",
+            b"\x01\x43\x02\x00\x09player_0\0\x88\x77\x66\x55\x44\x33\x22\x11",
+        ))
+        .players(1),
+    of("ugp", "no limit for replies", &["5.1"])
+        .players(127)
+        .options(max_reply),
+    of("ugp", "only usual lengths", &["3.5", "3.6"]).with(Drops(|request| {
+        request.len() > 12 || request.get(8) == Some(&0)
+    })),
+    of("ugp", "a name in ISO-8859-1", &["3.8"]).with(Replaces(b"Plain name", b"Pl\xE4in n\xE4me")),
+    of("ugp", "other versions count as version 1", &["4.1"]).with(Reads(|bytes| {
+        if bytes.starts_with(b"\xFF\xFFUGP\0\x02") {
+            bytes[6] = 1;
+        }
+    })),
+    of("minecraft-bedrock", "without deviations", &[]),
+    of(
+        "minecraft-bedrock",
+        "Cloudburst: no pong for id 02",
+        &["2.4"],
+    )
+    .with(Drops(is_open_ping)),
+    of("minecraft-bedrock", "another guid in each pong", &["2.3"]).with(Replies(
+        |_, replies, memory| {
             for guid in replies.iter_mut().filter_map(|reply| reply.get_mut(16)) {
                 *guid = memory.count as u8;
             }
         },
-        ..Mistake::of("minecraft-bedrock", "another guid in each pong", &["2.3"])
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                pong(
-                    reply,
-                    "Two;halves;712;1.20;3;20;GUID;World;Survival;1;19132;19133;",
-                );
-            }
-        },
-        ..Mistake::of(
-            "minecraft-bedrock",
-            "Cloudburst: a semicolon in the name",
-            &["3.3"],
-        )
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                pong(
-                    reply,
-                    "Invented;712;1.20;3;20;GUID;;Survival;1;19132;19133;",
-                );
-            }
-        },
-        ..Mistake::of("minecraft-bedrock", "no second line", &["3.1"])
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                pong(reply, "Invented;766;1.21;1;20;GUID;PocketMine-MP;Survival;");
-            }
-        },
-        ..Mistake::of("minecraft-bedrock", "PocketMine: nine fields", &["2.1"])
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                pong(
-                    reply,
-                    "Invented;898;1.21;3;20;GUID;Sub;Creative;1;19132;19132;0;0;",
-                );
-            }
-        },
-        ..Mistake::of("minecraft-bedrock", "Dragonfly: fourteen fields", &["2.1"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            if request.first() == Some(&2) {
-                replies.clear();
-            }
-            for reply in replies {
-                let uuid = "9f26e7b0-5844-3bcc-8aa5-3c9e1f60d7b2";
-                pong(reply, &format!("Invented;388;;3;20;{uuid};Sub;Survival;"));
-            }
-        },
-        ..Mistake::of(
-            "minecraft-bedrock",
-            "Nukkit of 2019: no version, a UUID as guid",
-            &["2.1", "2.4"],
-        )
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                reply.truncate(33);
-            }
-        },
-        ..Mistake::of(
-            "minecraft-bedrock",
-            "official server with lan-visibility off: no text",
-            &["2.1"],
-        )
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                replace(reply, b"Plain", b"Pl\xE4in");
-            }
-        },
-        ..Mistake::of("minecraft-bedrock", "a name in ISO-8859-1", &["3.4"])
-    },
-    Mistake {
-        after: |_, replies, memory| {
+    )),
+    of(
+        "minecraft-bedrock",
+        "Cloudburst: a semicolon in the name",
+        &["3.3"],
+    )
+    .with(Pongs(
+        "Two;halves;712;1.20;3;20;GUID;World;Survival;1;19132;19133;",
+    )),
+    of("minecraft-bedrock", "no second line", &["3.1"]).with(Pongs(
+        "Invented;712;1.20;3;20;GUID;;Survival;1;19132;19133;",
+    )),
+    of("minecraft-bedrock", "PocketMine: nine fields", &["2.1"])
+        .with(Pongs("Invented;766;1.21;1;20;GUID;PocketMine-MP;Survival;")),
+    of("minecraft-bedrock", "Dragonfly: fourteen fields", &["2.1"]).with(Pongs(
+        "Invented;898;1.21;3;20;GUID;Sub;Creative;1;19132;19132;0;0;",
+    )),
+    of(
+        "minecraft-bedrock",
+        "Nukkit of 2019: no version, a UUID as guid",
+        &["2.1", "2.4"],
+    )
+    .with(Drops(is_open_ping))
+    .with(Pongs(
+        "Invented;388;;3;20;9f26e7b0-5844-3bcc-8aa5-3c9e1f60d7b2;Sub;Survival;",
+    )),
+    of(
+        "minecraft-bedrock",
+        "official server with lan-visibility off: no text",
+        &["2.1"],
+    )
+    .with(Sends(|reply| reply.truncate(33))),
+    of("minecraft-bedrock", "a name in ISO-8859-1", &["3.4"]).with(Replaces(b"Plain", b"Pl\xE4in")),
+    of("minecraft-bedrock", "another time in pongs", &["2.2"]).with(Replies(
+        |_, replies, memory| {
             for time in replies.iter_mut().filter_map(|reply| reply.get_mut(8)) {
                 *time ^= u8::from(memory.count > 4);
             }
         },
-        ..Mistake::of("minecraft-bedrock", "another time in pongs", &["2.2"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            if request.first() == Some(&2) {
-                replies.clear();
-            }
-            for reply in replies {
-                pong(reply, "Invented;712;1.0;3;20");
-            }
-        },
-        ..Mistake::of(
-            "minecraft-bedrock",
-            "Nukkit 1.0: six fields, no pong for id 02",
-            &["2.1", "2.4", "3.1"],
-        )
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                let name = "n".repeat(900);
-                pong(
-                    reply,
-                    &format!("{name};712;1.20;3;20;GUID;World;Survival;1;1;1;"),
-                );
-            }
-        },
-        ..Mistake::of("minecraft-bedrock", "a name of 900 bytes", &["3.2", "5.1"])
-    },
-    Mistake::of("a2s", "without deviations", &[]),
-    Mistake {
-        options: || Options::default().with("info-challenge", "never"),
-        ..Mistake::of("a2s", "Source before December 2020", &["2.1"])
-    },
-    Mistake {
-        options: || Options::default().with("bind-port", true),
-        ..Mistake::of("a2s", "challenges of ports", &["2.8"])
-    },
-    Mistake {
-        before: |now, _, _| *now = Duration::ZERO,
-        ..Mistake::of("a2s", "challenges do not expire", &["2.9"])
-    },
-    Mistake {
-        before: |_, from, _| *from = ([192, 0, 2, 7], 1).into(),
-        ..Mistake::of("a2s", "one challenge for everyone", &["2.7"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            if request.get(4) == Some(&b'V') {
-                replies.clear();
-            }
-        },
-        ..Mistake::of("a2s", "Valheim: no rules", &["3.3"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            if request.get(4) == Some(&b'T') && !matches!(request.len(), 25 | 29) {
-                replies.clear();
-            }
-        },
-        ..Mistake::of("a2s", "filter of lengths", &["2.10"])
-    },
-    Mistake {
-        players: 200,
-        after: |_, replies, _| join(replies),
-        ..Mistake::of("a2s", "Steam library: one long datagram", &["3.5"])
-    },
-    Mistake {
-        players: 200,
-        options: || Options::default().with("info-challenge", "never"),
-        after: |_, replies, _| join(replies),
-        ..Mistake::of(
-            "a2s",
-            "a plugin of Hytale: info for everyone, one long datagram",
-            &["2.1", "3.5"],
-        )
-    },
-    Mistake {
-        players: 1,
-        options: || Options::default().with("info-challenge", "never"),
-        before: |now, _, bytes| {
-            // Only the address counts for lists, and it never changes here.
-            *now = Duration::ZERO;
+    )),
+    of(
+        "minecraft-bedrock",
+        "Nukkit 1.0: six fields, no pong for id 02",
+        &["2.1", "2.4", "3.1"],
+    )
+    .with(Drops(is_open_ping))
+    .with(Pongs("Invented;712;1.0;3;20")),
+    of("minecraft-bedrock", "a name of 900 bytes", &["3.2", "5.1"]).with(Sends(|reply| {
+        let name = "n".repeat(900);
+        pong(
+            reply,
+            &format!("{name};712;1.20;3;20;GUID;World;Survival;1;1;1;"),
+        );
+    })),
+    of("a2s", "without deviations", &[]),
+    of("a2s", "Source before December 2020", &["2.1"]).options(no_info_challenge),
+    of("a2s", "challenges of ports", &["2.8"])
+        .options(|| Options::default().with("bind-port", true)),
+    of("a2s", "challenges do not expire", &["2.9"]).with(StopsClock),
+    of("a2s", "one challenge for everyone", &["2.7"]).with(OneAddress),
+    of("a2s", "Valheim: no rules", &["3.3"]).with(Drops(|request| request.get(4) == Some(&b'V'))),
+    of("a2s", "filter of lengths", &["2.10"]).with(Drops(|request| {
+        request.get(4) == Some(&b'T') && !matches!(request.len(), 25 | 29)
+    })),
+    of("a2s", "Steam library: one long datagram", &["3.5"])
+        .with(Replies(|_, replies, _| join(replies)))
+        .players(200),
+    of(
+        "a2s",
+        "a plugin of Hytale: info for everyone, one long datagram",
+        &["2.1", "3.5"],
+    )
+    .with(Replies(|_, replies, _| join(replies)))
+    .players(200)
+    .options(no_info_challenge),
+    of("a2s", "HLTV: no challenges at all", &["2.1", "2.3"])
+        // Only the address counts for lists, and it never changes here.
+        .with(StopsClock)
+        .with(Reads(|bytes| {
             if let [0xFF, 0xFF, 0xFF, 0xFF, b'U' | b'V', ..] = bytes[..] {
                 bytes.truncate(5);
                 bytes.extend([0xFF; 4]);
             }
-        },
-        after: |request, replies, _| {
+        }))
+        .with(Replies(|request, replies, _| {
             let list = match request.get(4) {
                 Some(b'U') => b"\xFF\xFF\xFF\xFFD\x01\0Ann\0\x05\0\0\0\0\0\x80?".to_vec(),
                 Some(b'V') => b"\xFF\xFF\xFF\xFFE\x01\0rule\0value\0".to_vec(),
@@ -388,11 +338,11 @@ pub(crate) static MISTAKES: &[Mistake] = &[
             if !replies.is_empty() {
                 *replies = vec![list];
             }
-        },
-        ..Mistake::of("a2s", "HLTV: no challenges at all", &["2.1", "2.3"])
-    },
-    Mistake {
-        after: |request, replies, memory| {
+        }))
+        .players(1)
+        .options(no_info_challenge),
+    of("a2s", "Rust: a new challenge for each request", &["2.6"]).with(Replies(
+        |request, replies, memory| {
             let is_list = matches!(request.get(4), Some(b'U' | b'V'));
             if is_list && request.get(5..9) != Some(&[0xFF; 4]) && memory.requests.contains(request)
             {
@@ -400,128 +350,62 @@ pub(crate) static MISTAKES: &[Mistake] = &[
                 *replies = vec![[&b"\xFF\xFF\xFF\xFFA"[..], &number].concat()];
             }
         },
-        ..Mistake::of("a2s", "Rust: a new challenge for each request", &["2.6"])
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                replace(reply, b"Plain name", b"Pl\xE4in name");
-            }
-        },
-        ..Mistake::of("a2s", "HLDS: a name in a code page", &["3.6"])
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                if let [0xFF, 0xFF, 0xFF, 0xFF, b'D', count, ..] = &mut reply[..] {
-                    *count += 1;
+    )),
+    of("a2s", "HLDS: a name in a code page", &["3.6"])
+        .with(Replaces(b"Plain name", b"Pl\xE4in name")),
+    of("a2s", "CS:GO: a list that ends before its count", &["3.2"]).with(Sends(|reply| {
+        if let [0xFF, 0xFF, 0xFF, 0xFF, b'D', count, ..] = &mut reply[..] {
+            *count += 1;
+        }
+    })),
+    of("a2s", "no new challenge for zeros", &["2.5"]).with(Drops(|request| {
+        request.get(5..9) == Some(&[0; 4]) && request.get(4) != Some(&b'T')
+    })),
+    of("a2s", "replies count as requests", &["4.1"]).with(Reads(|bytes| {
+        read_as(
+            bytes,
+            b"\xFF\xFF\xFF\xFFI",
+            b"\xFF\xFF\xFF\xFFTSource Engine Query\0",
+        )
+    })),
+    of("quake3", "without deviations", &[]),
+    of("quake3", "Call of Duty: no challenge", &["2.3"])
+        .with(Sends(|reply| cut_challenge(reply, false))),
+    of("quake3", "FiveM: no status", &["2.2"]).with(Drops(is_getstatus)),
+    of("quake3", "replies count as requests", &["4.1"]).with(Reads(|bytes| {
+        read_as(
+            bytes,
+            b"\xFF\xFF\xFF\xFFinfoResponse",
+            b"\xFF\xFF\xFF\xFFgetinfo",
+        )
+    })),
+    of("quake3", "every challenge is returned", &["2.4"]).with(Replies(|request, replies, _| {
+        let text = request.strip_prefix(b"\xFF\xFF\xFF\xFFgetinfo ");
+        if let (Some(text), true) = (text, replies.is_empty()) {
+            let start = b"\xFF\xFF\xFF\xFFinfoResponse\n\\hostname\\a\\challenge\\";
+            replies.push([&start[..], text].concat());
+        }
+    })),
+    of("quake3", "a status of several fragments", &["5.1"])
+        .players(120)
+        .options(max_reply),
+    of("quake3", "texts in a code page", &["3.3"]).with(Replaces(b"Plain name", b"Pl\xE4in name")),
+    of("quake3", "Warsow: an empty challenge", &["2.3"])
+        .with(Sends(|reply| cut_challenge(reply, true))),
+    of("quake3", "DarkPlaces: an info for a long status", &["2.2"]).with(Replies(
+        |request, replies, _| {
+            for reply in replies.iter_mut().filter(|_| is_getstatus(request)) {
+                replace(reply, b"statusResponse", b"infoResponse");
+                if let Some(at) = reply.iter().rposition(|byte| *byte == b'\\') {
+                    let line = reply[at..].iter().position(|byte| *byte == b'\n');
+                    reply.truncate(at + line.unwrap_or_default());
                 }
             }
         },
-        ..Mistake::of("a2s", "CS:GO: a list that ends before its count", &["3.2"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            if request.get(5..9) == Some(&[0; 4]) && request.get(4) != Some(&b'T') {
-                replies.clear();
-            }
-        },
-        ..Mistake::of("a2s", "no new challenge for zeros", &["2.5"])
-    },
-    Mistake {
-        before: |_, _, bytes| {
-            if bytes.starts_with(b"\xFF\xFF\xFF\xFFI") {
-                *bytes = b"\xFF\xFF\xFF\xFFTSource Engine Query\0".to_vec();
-            }
-        },
-        ..Mistake::of("a2s", "replies count as requests", &["4.1"])
-    },
-    Mistake::of("quake3", "without deviations", &[]),
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                while let Some(at) = reply.windows(11).position(|part| part == b"\\challenge\\") {
-                    let value = reply[at + 11..].iter();
-                    let length = value.take_while(|byte| **byte != b'\n').count();
-                    reply.drain(at..at + 11 + length);
-                }
-            }
-        },
-        ..Mistake::of("quake3", "Call of Duty: no challenge", &["2.3"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            if request.windows(9).any(|word| word == b"getstatus") {
-                replies.clear();
-            }
-        },
-        ..Mistake::of("quake3", "FiveM: no status", &["2.2"])
-    },
-    Mistake {
-        before: |_, _, bytes| {
-            if bytes.starts_with(b"\xFF\xFF\xFF\xFFinfoResponse") {
-                *bytes = b"\xFF\xFF\xFF\xFFgetinfo".to_vec();
-            }
-        },
-        ..Mistake::of("quake3", "replies count as requests", &["4.1"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            let text = request.strip_prefix(b"\xFF\xFF\xFF\xFFgetinfo ");
-            if let (Some(text), true) = (text, replies.is_empty()) {
-                let start = b"\xFF\xFF\xFF\xFFinfoResponse\n\\hostname\\a\\challenge\\";
-                replies.push([&start[..], text].concat());
-            }
-        },
-        ..Mistake::of("quake3", "every challenge is returned", &["2.4"])
-    },
-    Mistake {
-        players: 120,
-        options: || Options::default().with("max-reply", 65_507),
-        ..Mistake::of("quake3", "a status of several fragments", &["5.1"])
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                replace(reply, b"Plain name", b"Pl\xE4in name");
-            }
-        },
-        ..Mistake::of("quake3", "texts in a code page", &["3.3"])
-    },
-    Mistake {
-        after: |_, replies, _| {
-            for reply in replies {
-                if let Some(at) = reply.windows(11).position(|part| part == b"\\challenge\\") {
-                    let value = reply[at + 11..].iter();
-                    let length = value.take_while(|byte| **byte != b'\n').count();
-                    reply.drain(at + 11..at + 11 + length);
-                }
-            }
-        },
-        ..Mistake::of("quake3", "Warsow: an empty challenge", &["2.3"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            if request.windows(9).any(|word| word == b"getstatus") {
-                for reply in replies {
-                    replace(reply, b"statusResponse", b"infoResponse");
-                    if let Some(at) = reply.iter().rposition(|byte| *byte == b'\\') {
-                        let line = reply[at..].iter().position(|byte| *byte == b'\n');
-                        reply.truncate(at + line.unwrap_or_default());
-                    }
-                }
-            }
-        },
-        ..Mistake::of("quake3", "DarkPlaces: an info for a long status", &["2.2"])
-    },
-    Mistake {
-        after: |request, replies, _| {
-            if request.ends_with(b"getinfo") || request.ends_with(b"\n") {
-                replies.clear();
-            }
-        },
-        ..Mistake::of("quake3", "requests in one form only", &["2.6", "2.7"])
-    },
+    )),
+    of("quake3", "requests in one form only", &["2.6", "2.7"]).with(Drops(|request| {
+        request.ends_with(b"getinfo") || request.ends_with(b"\n")
+    })),
 ];
 
 /// Joins all parts into one datagram.

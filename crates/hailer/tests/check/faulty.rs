@@ -1,7 +1,7 @@
 //! Servers with the known deviations of real software, written from the spec pages. Names and
 //! numbers are invented.
 
-use hailer::check::MemoryServer;
+use hailer::check::MemoryWire;
 use hailer_testkit::statuses::Random;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -43,6 +43,7 @@ pub(crate) enum Lengths {
 
 /// A server of Minecraft Query.
 pub(crate) struct Minecraft {
+    pub(crate) name: &'static str,
     pub(crate) token: TokenKind,
     /// Whether a token is valid for its port only.
     pub(crate) is_bound_to_port: bool,
@@ -85,11 +86,12 @@ impl Default for Minecraft {
     /// A server without deviations.
     fn default() -> Self {
         Self {
+            name: "without deviations",
             token: TokenKind::Positive,
             is_bound_to_port: false,
             is_for_everyone: false,
             has_tokens: true,
-            lifetime: Some(Duration::from_secs(40)),
+            lifetime: Some(Duration::from_secs(30)),
             has_one_token: false,
             lengths: Lengths::Vanilla,
             min_handshake: 7,
@@ -263,234 +265,186 @@ impl Minecraft {
     }
 }
 
-impl MemoryServer for Minecraft {
-    fn datagram(
-        &mut self,
-        now: Duration,
-        from: SocketAddr,
-        bytes: &[u8],
-        replies: &mut Vec<(Duration, Vec<u8>)>,
-    ) {
-        let reply = match bytes {
-            [0xFE, 0xFD, 9, ..] => self.handshake(now, from, bytes),
-            [0xFE, 0xFD, 0, ..] => self.stat(now, from, bytes),
-            _ => None,
-        };
-        replies.extend(reply.map(|reply| (Duration::ZERO, reply)));
+impl Minecraft {
+    pub(crate) fn wire(mut self) -> MemoryWire {
+        MemoryWire::new(move |now, from, bytes| {
+            let reply = match bytes {
+                [0xFE, 0xFD, 9, ..] => self.handshake(now, from, bytes),
+                [0xFE, 0xFD, 0, ..] => self.stat(now, from, bytes),
+                _ => None,
+            };
+            reply.into_iter().collect()
+        })
+    }
+}
+
+/// The oldest vanilla servers.
+fn vanilla() -> Minecraft {
+    Minecraft {
+        name: "vanilla up to 1.12",
+        is_bound_to_port: true,
+        has_one_token: true,
+        min_handshake: 3,
+        uses_last_id: true,
+        mangles_ids: true,
+        motd: b"\xA7aInvented",
+        ..Minecraft::default()
+    }
+}
+
+/// What BungeeCord and Velocity share.
+fn proxy() -> Minecraft {
+    Minecraft {
+        token: TokenKind::Signed,
+        lengths: Lengths::Exact,
+        ..Minecraft::default()
+    }
+}
+
+/// Servers for Bedrock clients, apart from their lengths of stats.
+fn bedrock() -> Minecraft {
+    Minecraft {
+        name: "Nukkit 2015 to 2019",
+        token: TokenKind::OfAddress,
+        lifetime: None,
+        game_id: "MINECRAFTPE",
+        motd: "§aInvented".as_bytes(),
+        has_engine_key: true,
+        ..Minecraft::default()
+    }
+}
+
+/// Pumpkin, apart from its lengths of stats.
+fn pumpkin() -> Minecraft {
+    Minecraft {
+        is_bound_to_port: true,
+        names: &[b"Ann", b"Ben", b"Cyd", b"Dan"],
+        count: 7,
+        ..Minecraft::default()
     }
 }
 
 /// Servers of Minecraft Query by name (spec/minecraft-query.md#8).
-pub(crate) fn minecraft() -> Vec<(&'static str, Minecraft)> {
+pub(crate) fn minecraft() -> Vec<Minecraft> {
     vec![
-        ("without deviations", Minecraft::default()),
-        (
-            "vanilla up to 1.12",
-            Minecraft {
-                is_bound_to_port: true,
-                lifetime: Some(Duration::from_secs(30)),
-                has_one_token: true,
-                min_handshake: 3,
-                uses_last_id: true,
-                mangles_ids: true,
-                motd: b"\xA7aInvented",
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "vanilla from 1.13",
-            Minecraft {
-                is_bound_to_port: true,
-                lifetime: None,
-                has_one_token: true,
-                min_handshake: 3,
-                uses_last_id: true,
-                mangles_ids: true,
-                motd: b"\xA7aInvented",
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "BungeeCord",
-            Minecraft {
-                token: TokenKind::Signed,
-                has_one_token: true,
-                lifetime: Some(Duration::from_secs(30)),
-                lengths: Lengths::Exact,
-                map: "BungeeCord_Proxy",
-                motd: b"\xA7aInvented \xE9",
-                version: "1.8.x, 1.20.x, 1.21.x",
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "BungeeCord before 15 November 2016",
-            Minecraft {
-                token: TokenKind::Signed,
-                is_for_everyone: true,
-                lifetime: Some(Duration::from_secs(30)),
-                lengths: Lengths::Exact,
-                map: "BungeeCord_Proxy",
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "BungeeCord before 31 March 2014",
-            Minecraft {
-                token: TokenKind::Signed,
-                is_for_everyone: true,
-                lifetime: Some(Duration::from_secs(30)),
-                lengths: Lengths::Exact,
-                map: "BungeeCord_Proxy",
-                header: &[0; 11],
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "Velocity",
-            Minecraft {
-                token: TokenKind::Signed,
-                has_one_token: true,
-                lifetime: Some(Duration::from_secs(30)),
-                lengths: Lengths::Exact,
-                map: "Velocity",
-                motd: b"Invented \xE9",
-                version: "1.7.2-1.21.4",
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "Velocity before October 2020",
-            Minecraft {
-                token: TokenKind::Signed,
-                has_one_token: true,
-                lifetime: Some(Duration::from_secs(30)),
-                lengths: Lengths::Swapped,
-                map: "Velocity",
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "Glowstone",
-            Minecraft {
-                is_bound_to_port: true,
-                token: TokenKind::Signed,
-                lifetime: Some(Duration::from_secs(30)),
-                motd: "§aInvented".as_bytes(),
-                version: "1.12.2",
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "Geyser 2020 to 2023",
-            Minecraft {
-                token: TokenKind::Signed,
-                has_tokens: false,
-                lengths: Lengths::Always,
-                header: b"GeyserMC\0\x80\0",
-                has_doubled_nul: true,
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "PocketMine",
-            Minecraft {
-                token: TokenKind::OfAddress,
-                lifetime: None,
-                lengths: Lengths::FullOnly,
-                game_id: "MINECRAFTPE",
-                motd: "§aInvented".as_bytes(),
-                has_engine_key: true,
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "Nukkit 2015 to 2019",
-            Minecraft {
-                token: TokenKind::OfAddress,
-                lifetime: None,
-                game_id: "MINECRAFTPE",
-                motd: "§aInvented".as_bytes(),
-                has_engine_key: true,
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "Nukkit from 2019",
-            Minecraft {
-                token: TokenKind::Raw,
-                lifetime: None,
-                lengths: Lengths::Nineteen,
-                game_id: "MINECRAFTPE",
-                motd: "§aInvented".as_bytes(),
-                has_engine_key: true,
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "Pumpkin 2024",
-            Minecraft {
-                is_bound_to_port: true,
-                lifetime: Some(Duration::from_secs(30)),
-                lengths: Lengths::Always,
-                names: &[b"Ann", b"Ben", b"Cyd", b"Dan"],
-                count: 7,
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "Pumpkin from May 2026",
-            Minecraft {
-                is_bound_to_port: true,
-                lifetime: Some(Duration::from_secs(30)),
-                lengths: Lengths::Exact,
-                names: &[b"Ann", b"Ben", b"Cyd", b"Dan"],
-                count: 7,
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "Minestom",
-            Minecraft {
-                is_bound_to_port: true,
-                token: TokenKind::Signed,
-                lifetime: Some(Duration::from_secs(30)),
-                lengths: Lengths::Always,
-                header: &[0; 11],
-                players_header: &[0; 10],
-                game_type_key: "game type",
-                port: |port| port.to_be_bytes().into(),
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "PyMine",
-            Minecraft {
-                is_bound_to_port: true,
-                token: TokenKind::Echo,
-                lifetime: None,
-                lengths: Lengths::ZeroPadding,
-                game_type_key: "game type",
-                motd: b"Invented S\xE9rver",
-                port: |port| [port.to_string().as_bytes(), &[0]].concat(),
-                // The last name is not a player.
-                names: &[b"Ann", b"Ben", b"Invented"],
-                ..Minecraft::default()
-            },
-        ),
-        (
-            "a port of two big-endian bytes",
-            Minecraft {
-                port: |port| port.to_be_bytes().into(),
-                ..Minecraft::default()
-            },
-        ),
+        Minecraft::default(),
+        vanilla(),
+        Minecraft {
+            name: "vanilla from 1.13",
+            lifetime: None,
+            ..vanilla()
+        },
+        Minecraft {
+            name: "BungeeCord",
+            has_one_token: true,
+            map: "BungeeCord_Proxy",
+            motd: b"\xA7aInvented \xE9",
+            version: "1.8.x, 1.20.x, 1.21.x",
+            ..proxy()
+        },
+        Minecraft {
+            name: "BungeeCord before 15 November 2016",
+            is_for_everyone: true,
+            map: "BungeeCord_Proxy",
+            ..proxy()
+        },
+        Minecraft {
+            name: "BungeeCord before 31 March 2014",
+            is_for_everyone: true,
+            map: "BungeeCord_Proxy",
+            header: &[0; 11],
+            ..proxy()
+        },
+        Minecraft {
+            name: "Velocity",
+            has_one_token: true,
+            map: "Velocity",
+            motd: b"Invented \xE9",
+            version: "1.7.2-1.21.4",
+            ..proxy()
+        },
+        Minecraft {
+            name: "Velocity before October 2020",
+            has_one_token: true,
+            lengths: Lengths::Swapped,
+            map: "Velocity",
+            ..proxy()
+        },
+        Minecraft {
+            name: "Glowstone",
+            is_bound_to_port: true,
+            token: TokenKind::Signed,
+            motd: "§aInvented".as_bytes(),
+            version: "1.12.2",
+            ..Minecraft::default()
+        },
+        Minecraft {
+            name: "Geyser 2020 to 2023",
+            token: TokenKind::Signed,
+            has_tokens: false,
+            lengths: Lengths::Always,
+            header: b"GeyserMC\0\x80\0",
+            has_doubled_nul: true,
+            ..Minecraft::default()
+        },
+        Minecraft {
+            name: "PocketMine",
+            lengths: Lengths::FullOnly,
+            ..bedrock()
+        },
+        bedrock(),
+        Minecraft {
+            name: "Nukkit from 2019",
+            token: TokenKind::Raw,
+            lengths: Lengths::Nineteen,
+            ..bedrock()
+        },
+        Minecraft {
+            name: "Pumpkin 2024",
+            lengths: Lengths::Always,
+            ..pumpkin()
+        },
+        Minecraft {
+            name: "Pumpkin from May 2026",
+            lengths: Lengths::Exact,
+            ..pumpkin()
+        },
+        Minecraft {
+            name: "Minestom",
+            is_bound_to_port: true,
+            token: TokenKind::Signed,
+            lengths: Lengths::Always,
+            header: &[0; 11],
+            players_header: &[0; 10],
+            game_type_key: "game type",
+            port: |port| port.to_be_bytes().into(),
+            ..Minecraft::default()
+        },
+        Minecraft {
+            name: "PyMine",
+            is_bound_to_port: true,
+            token: TokenKind::Echo,
+            lifetime: None,
+            lengths: Lengths::ZeroPadding,
+            game_type_key: "game type",
+            motd: b"Invented S\xE9rver",
+            port: |port| [port.to_string().as_bytes(), &[0]].concat(),
+            // The last name is not a player.
+            names: &[b"Ann", b"Ben", b"Invented"],
+            ..Minecraft::default()
+        },
+        Minecraft {
+            name: "a port of two big-endian bytes",
+            port: |port| port.to_be_bytes().into(),
+            ..Minecraft::default()
+        },
     ]
 }
 
 /// A server of OneQuery V2.
 #[derive(Clone, Copy)]
 pub(crate) struct OneQuery {
+    pub(crate) name: &'static str,
     /// Shortest query with a reply.
     pub(crate) min_query: usize,
     pub(crate) has_negative_offsets: bool,
@@ -518,6 +472,7 @@ pub(crate) struct OneQuery {
 impl Default for OneQuery {
     fn default() -> Self {
         Self {
+            name: "without deviations",
             min_query: 41,
             has_negative_offsets: true,
             drops_broken_tokens: false,
@@ -697,27 +652,22 @@ impl OneQuery {
     }
 }
 
-impl MemoryServer for OneQuery {
-    fn datagram(
-        &mut self,
-        now: Duration,
-        from: SocketAddr,
-        bytes: &[u8],
-        replies: &mut Vec<(Duration, Vec<u8>)>,
-    ) {
-        let reply = self.answer(now, from, bytes);
-        replies.extend(reply.map(|reply| (Duration::ZERO, reply)));
+impl OneQuery {
+    pub(crate) fn wire(self) -> MemoryWire {
+        MemoryWire::new(move |now, from, bytes| self.answer(now, from, bytes).into_iter().collect())
     }
 }
 
 /// Servers of OneQuery by name (spec/onequery.md).
-pub(crate) fn onequery() -> Vec<(&'static str, OneQuery)> {
+pub(crate) fn onequery() -> Vec<OneQuery> {
     let reference = OneQuery {
+        name: "OneQuery 2.0",
         has_negative_offsets: false,
         has_version_1: true,
         ..OneQuery::default()
     };
     let hyquery = OneQuery {
+        name: "HyQuery 2.0 with public players",
         min_query: 51,
         drops_broken_tokens: true,
         has_version_1: true,
@@ -725,65 +675,49 @@ pub(crate) fn onequery() -> Vec<(&'static str, OneQuery)> {
         ..OneQuery::default()
     };
     vec![
-        ("without deviations", OneQuery::default()),
-        ("OneQuery 2.0", reference),
-        (
-            "OneQuery 2.0 with a long MOTD",
-            OneQuery {
-                motd: 3_000,
-                ..reference
-            },
-        ),
-        (
-            "OneQuery 2.0 that has just joined a network",
-            OneQuery {
-                shown_players: 0,
-                ..reference
-            },
-        ),
-        (
-            "OneQuery 2.0 with permissions",
-            OneQuery {
-                needs_token: true,
-                ..reference
-            },
-        ),
-        (
-            "OneQuery 2.0 with a name of 1300 bytes",
-            OneQuery {
-                has_long_name: true,
-                ..reference
-            },
-        ),
-        (
-            "OneQuery 1.x",
-            OneQuery {
-                has_version_2: false,
-                ..reference
-            },
-        ),
-        ("HyQuery 2.0 with public players", hyquery),
-        (
-            "HyQuery 2.0",
-            OneQuery {
-                hides_players: true,
-                ..hyquery
-            },
-        ),
-        (
-            "little-endian UUIDs, and tokens for every address",
-            OneQuery {
-                is_little_endian: true,
-                checks_address: false,
-                ..OneQuery::default()
-            },
-        ),
-        (
-            "ids of 16 bits",
-            OneQuery {
-                echoes_id: false,
-                ..OneQuery::default()
-            },
-        ),
+        OneQuery::default(),
+        reference,
+        OneQuery {
+            name: "OneQuery 2.0 with a long MOTD",
+            motd: 3_000,
+            ..reference
+        },
+        OneQuery {
+            name: "OneQuery 2.0 that has just joined a network",
+            shown_players: 0,
+            ..reference
+        },
+        OneQuery {
+            name: "OneQuery 2.0 with permissions",
+            needs_token: true,
+            ..reference
+        },
+        OneQuery {
+            name: "OneQuery 2.0 with a name of 1300 bytes",
+            has_long_name: true,
+            ..reference
+        },
+        OneQuery {
+            name: "OneQuery 1.x",
+            has_version_2: false,
+            ..reference
+        },
+        hyquery,
+        OneQuery {
+            name: "HyQuery 2.0",
+            hides_players: true,
+            ..hyquery
+        },
+        OneQuery {
+            name: "little-endian UUIDs, and tokens for every address",
+            is_little_endian: true,
+            checks_address: false,
+            ..OneQuery::default()
+        },
+        OneQuery {
+            name: "ids of 16 bits",
+            echoes_id: false,
+            ..OneQuery::default()
+        },
     ]
 }
