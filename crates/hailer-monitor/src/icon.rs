@@ -8,6 +8,7 @@
 
 use hailer::proto::model::Icon;
 use hailer::proto::wire::hexadecimal;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -19,8 +20,9 @@ const MAX_TOTAL_BYTES: usize = 32 << 20;
 /// Length of a digest, in bytes.
 const ID_BYTES: usize = 16;
 
-/// Digest of an icon: the first half of its SHA-256.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// Digest of an icon: the first half of its SHA-256. JSON has it as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct IconId([u8; ID_BYTES]);
 
 impl IconId {
@@ -44,8 +46,23 @@ impl fmt::Display for IconId {
     }
 }
 
+impl From<IconId> for String {
+    fn from(id: IconId) -> Self {
+        id.to_string()
+    }
+}
+
+impl TryFrom<String> for IconId {
+    type Error = NoIconId;
+
+    fn try_from(text: String) -> Result<Self, NoIconId> {
+        text.parse()
+    }
+}
+
 /// The text is no digest.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no digest of an icon: 32 hexadecimal digits")]
 pub struct NoIconId;
 
 impl FromStr for IconId {

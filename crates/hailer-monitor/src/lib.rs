@@ -38,7 +38,6 @@ pub mod schedule;
 pub mod server;
 pub mod sessions;
 pub mod state;
-mod status_record;
 mod status_store;
 pub mod test_alert;
 pub mod uptime;

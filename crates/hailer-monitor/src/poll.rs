@@ -23,7 +23,7 @@ use self::plan::{GamePlan, PlannedProbe};
 
 use crate::clock::WallClock;
 use crate::health::{Health, HealthRules};
-use crate::sample::{Event, EventKind, Millis, Sample, ValueChange};
+use crate::sample::{Event, EventKind, Millis, PollError, Sample, ValueChange};
 use crate::schedule::{DueSample, PollClock, Schedule};
 use crate::server::{Origin, Server, ServerId};
 use crate::state::{LastStatus, StateTable, Update};
@@ -146,8 +146,8 @@ pub struct Counts {
 pub struct PollResult {
     /// The sample, with its server and time.
     pub sample: Sample,
-    /// Kind and text of the error; `None` if the server replied.
-    pub error: Option<Arc<(String, String)>>,
+    /// Why the poll failed; `None` if the server replied.
+    pub error: Option<Arc<PollError>>,
     /// The status of this reply with its players; `None` without a reply.
     pub status: Option<Arc<LastStatus>>,
     /// Changes since the previous poll. An outage begins with the first missed reply, so its event can
@@ -1030,15 +1030,15 @@ impl ResultSink {
                 (sample, Some(Arc::new(status)), None)
             }
             Err(error) => {
-                let words = (error.kind().to_owned(), error.to_string());
-                (unanswered(due, &error), None, Some(Arc::new(words)))
+                let why = PollError::from(&error);
+                (unanswered(due, &error), None, Some(Arc::new(why)))
             }
         };
         let mut sample = sample;
         let interval = self.shared.config.interval_of(&polled.server);
         sample.observed_ms = observed_ms(polled.last_at.replace(at), at, interval);
         let rules = &self.shared.config.rules;
-        let reason = || error.as_ref().map(|error| error.0.clone());
+        let reason = || error.as_ref().map(|error| error.kind.clone());
         let interval = self.shared.config.interval_of(&polled.server);
         let changes = polled
             .health
@@ -1247,7 +1247,7 @@ fn last_status(
         .map(|datagram| datagram.bytes.len())
         .sum();
     // The total counts each row once: the bytes of the previous answer are given back first.
-    let old = before.map_or(0, LastStatus::kept);
+    let old = before.map_or(0, LastStatus::long_bytes) as u64;
     let kept = counts.kept.fetch_sub(old, Ordering::Relaxed) - old;
     let mut new_status = LastStatus {
         at,
@@ -1283,7 +1283,7 @@ fn last_status(
         new_status.answer = json.into();
     }
     if replies <= MAX_ANSWER_BYTES
-        && kept + new_status.kept() + replies as u64 <= MAX_TOTAL_ANSWER_BYTES
+        && kept + (new_status.long_bytes() + replies) as u64 <= MAX_TOTAL_ANSWER_BYTES
     {
         new_status.replies = transcript
             .datagrams
@@ -1291,15 +1291,10 @@ fn last_status(
             .map(|datagram| datagram.bytes.into())
             .collect();
     }
-    counts.kept.fetch_add(new_status.kept(), Ordering::Relaxed);
+    counts
+        .kept
+        .fetch_add(new_status.long_bytes() as u64, Ordering::Relaxed);
     new_status
-}
-
-impl LastStatus {
-    /// Returns the bytes of the JSON and the datagrams.
-    fn kept(&self) -> u64 {
-        (self.answer.len() + self.replies.iter().map(|reply| reply.len()).sum::<usize>()) as u64
-    }
 }
 
 /// Returns the changes from one status to the next. A value that a reply leaves out is no change:

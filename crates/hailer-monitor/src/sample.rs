@@ -15,29 +15,55 @@ pub fn unix_millis() -> Millis {
     time.as_millis() as Millis
 }
 
-/// Stored result of a poll. 56 bytes.
+/// Stored result of a poll. 56 bytes. JSON has the names of exports and of the API, without the server
+/// and without the time that the sample stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The polled server.
+    #[serde(skip)]
     pub server: ServerId,
     /// When the poll was due, in Unix milliseconds. No two samples of a server have the same time.
+    #[serde(rename = "at_ms")]
     pub at: Millis,
     /// Whether the server replied.
     pub is_answered: bool,
     /// Players online; `None` if the server did not report it.
+    #[serde(rename = "players_online")]
     pub players: Option<u32>,
     /// Maximum number of players; `None` if the server did not report it.
+    #[serde(rename = "players_max")]
     pub max: Option<u32>,
     /// Shortest time between a request and its reply, in microseconds; `None` without a reply.
+    #[serde(rename = "latency_ms", default, with = "micros_as_ms")]
     pub latency: Option<u32>,
     /// Datagrams sent, including retries.
+    #[serde(rename = "datagrams_sent")]
     pub sent: u16,
     /// Datagrams sent again after a timeout.
+    #[serde(rename = "datagrams_resent")]
     pub resent: u16,
     /// Time that the sample stands for, in milliseconds (see [`uptime`](crate::uptime)); 0 if an
     /// earlier version took it.
-    #[serde(default)]
+    #[serde(skip)]
     pub observed_ms: u32,
+}
+
+/// Why a poll failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PollError {
+    /// Keyword of [`hailer::Error`]: `silence`, `port-closed`, …
+    pub kind: String,
+    /// The reason as a sentence.
+    pub message: String,
+}
+
+impl From<&hailer::Error> for PollError {
+    fn from(error: &hailer::Error) -> Self {
+        Self {
+            kind: error.kind().to_owned(),
+            message: error.to_string(),
+        }
+    }
 }
 
 /// A recorded change of a server.
@@ -103,5 +129,48 @@ impl EventKind {
             Self::Address(_) => "address",
             Self::Protocol(_) => "protocol",
         }
+    }
+
+    /// Returns the value before and after the change; `None` for other kinds.
+    pub fn change(&self) -> Option<&ValueChange> {
+        match self {
+            Self::Version(change)
+            | Self::Map(change)
+            | Self::Motd(change)
+            | Self::Address(change)
+            | Self::Protocol(change) => Some(change),
+            Self::Up | Self::Down { .. } | Self::Flapping | Self::Steady => None,
+        }
+    }
+}
+
+/// Microseconds, written as milliseconds with a fraction.
+pub(crate) mod micros_as_ms {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<T, S>(micros: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
+    where
+        T: Copy + Into<i64>,
+        S: Serializer,
+    {
+        micros
+            .map(|micros| micros.into() as f64 / 1e3)
+            .serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
+    where
+        T: TryFrom<i64>,
+        D: Deserializer<'de>,
+    {
+        let Some(ms) = Option::<f64>::deserialize(deserializer)? else {
+            return Ok(None);
+        };
+        // Out of range saturates, and then fails unless the type is `i64`.
+        let micros = T::try_from((ms * 1e3).round() as i64);
+        micros
+            .map(Some)
+            .map_err(|_| Error::custom("latency out of range"))
     }
 }

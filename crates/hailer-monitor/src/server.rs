@@ -11,7 +11,9 @@ use std::time::Duration;
 pub const MIN_INTERVAL_MS: i64 = 1_000;
 
 /// Number of a server in the history. Never used twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct ServerId(pub i64);
 
@@ -28,23 +30,51 @@ pub enum Origin {
     Master,
 }
 
-/// A server on the watchlist.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A server on the watchlist. JSON has its description, without the number.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Server {
     /// Number of the server.
+    #[serde(skip)]
     pub id: ServerId,
     /// Unique name: 1 to 64 letters, digits, `.`, `_` and `-`. Part of page URLs.
     pub name: String,
     /// Target as typed, with a protocol: `minecraft-query://play.example.com`.
     pub target: String,
     /// Group for lists and filters; empty for none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// Labels for filters and alerts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Interval between polls; `None` for that of the monitor.
+    /// Interval between polls; `None` for that of the monitor. JSON has milliseconds.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "interval_as_ms"
+    )]
     pub interval: Option<Duration>,
     /// How it came onto the watchlist.
     pub origin: Origin,
+}
+
+mod interval_as_ms {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::time::Duration;
+
+    pub(super) fn serialize<S: Serializer>(
+        interval: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let interval = interval.map(|interval| interval.as_millis() as u64);
+        interval.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let interval = Option::<u64>::deserialize(from)?;
+        Ok(interval.map(Duration::from_millis))
+    }
 }
 
 /// Returns the host and the query port of a target. A server has one of each, in whatever protocol.

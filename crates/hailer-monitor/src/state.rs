@@ -412,6 +412,23 @@ mod tests {
         assert_eq!(row.protocol(), "minecraft-query");
     }
 
+    /// Databases and nodes of earlier versions have statuses in this form.
+    #[test]
+    fn stored_statuses_keep_their_form() {
+        let json = r#"{"at":5,"address":"192.0.2.1:7","protocol":"a2s","title":"T","motd":["§aM",true],"game":"G","version":"1","map":"w","max":9,"has_password":true,"has_anti_cheat":false,"bots":2,"icon":"000102030405060708090a0b0c0d0e0f"}"#;
+        let mut status: LastStatus = serde_json::from_str(json).unwrap();
+        assert_eq!(serde_json::to_string(&status).unwrap(), json);
+        assert_eq!(status.motd, Some(hailer::Text::legacy("§aM")));
+        status.motd = Some(hailer::Text::unformatted("§aM"));
+        status.players = ["Alice".into()].into();
+        status.answer = (*b"{}").into();
+        let unformatted = json.replace("true],", "false],");
+        let stored = serde_json::to_string(&status).unwrap();
+        assert_eq!(stored, unformatted, "without players and answer");
+        let other: LastStatus = serde_json::from_str(r#"{"at":5,"protocol":"new"}"#).unwrap();
+        assert_eq!((other.at, other.protocol), (5, None));
+    }
+
     #[test]
     fn day_is_a_ring_of_48_buckets() {
         let mut day = Day::default();

@@ -8,7 +8,6 @@ use crate::history::{History, HistoryError};
 use crate::icon::IconId;
 use crate::server::ServerId;
 use crate::state::{LastStatus, StateTable, Update};
-use crate::status_record::StatusRecord;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -44,9 +43,8 @@ impl StatusStore {
         let mut statuses = HashMap::new();
         for (id, text) in history.last_statuses().await? {
             // A record of another version is replaced by the next answer.
-            if let Ok(record) = serde_json::from_str::<StatusRecord>(&text) {
-                stored.insert(id, digest(&record));
-                let status = record.into_status();
+            if let Ok(status) = serde_json::from_str::<LastStatus>(&text) {
+                stored.insert(id, digest(&status));
                 icons.extend(status.icon.map(|icon| (id, icon)));
                 statuses.insert(id, Arc::new(status));
             }
@@ -78,12 +76,11 @@ impl StatusStore {
         let mut changed = Vec::new();
         let mut icons = Vec::new();
         for (id, status) in current {
-            let record = StatusRecord::of(&status);
-            let digest = digest(&record);
+            let digest = digest(&status);
             if self.stored.get(&id) == Some(&digest) {
                 continue;
             }
-            let text = serde_json::to_string(&record).unwrap_or_default();
+            let text = serde_json::to_string(&*status).unwrap_or_default();
             if text.len() <= MAX_RECORD_BYTES {
                 changed.push((id, text, digest));
                 let icon = status.icon.filter(|icon| self.icons.get(&id) != Some(icon));
@@ -118,13 +115,11 @@ pub(crate) async fn save_regularly(store: Arc<Mutex<StatusStore>>, live: Arc<Sta
 }
 
 /// Digest of a status without its time: answers that repeat it are not written.
-fn digest(record: &StatusRecord) -> u64 {
-    let mut without_time = record.clone();
-    without_time.at = 0;
+fn digest(status: &LastStatus) -> u64 {
+    let mut without_time = serde_json::to_value(status).unwrap_or_default();
+    without_time["at"] = 0.into();
     let mut hasher = DefaultHasher::new();
-    serde_json::to_string(&without_time)
-        .unwrap_or_default()
-        .hash(&mut hasher);
+    without_time.to_string().hash(&mut hasher);
     hasher.finish()
 }
 

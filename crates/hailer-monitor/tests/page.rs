@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use hailer::proto::model::Icon;
 use hailer_monitor::health::State;
 use hailer_monitor::history::{Batch, History, PlayerSession};
-use hailer_monitor::sample::{Event, EventKind};
+use hailer_monitor::sample::{Event, EventKind, PollError};
 use hailer_monitor::server::ServerId;
 use hailer_monitor::state::{StateTable, Update};
 use hailer_monitor::web::{App, POLICY, router};
@@ -405,7 +405,11 @@ async fn servers_that_are_down_come_first_with_their_full_reason() {
     };
     let reason = format!("no answer within 3 s;{}", " the reason goes on".repeat(15));
     site.live.change(update, |row| {
-        row.error = Some(Arc::new(("silence".to_owned(), reason.clone())));
+        let error = PollError {
+            kind: "silence".into(),
+            message: reason.clone(),
+        };
+        row.error = Some(Arc::new(error));
     });
     assert_eq!(site.names("/").await[0], "old-mill");
     let text = site.get("/").await.text;

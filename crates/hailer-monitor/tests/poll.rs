@@ -161,7 +161,7 @@ async fn polls_servers_and_reports_changes() {
             && last_status.replies.iter().all(|reply| !reply.is_empty())
     );
     assert_eq!(
-        live.named("server-11").unwrap().error.unwrap().0,
+        live.named("server-11").unwrap().error.unwrap().kind,
         "port-closed"
     );
 
@@ -428,7 +428,7 @@ async fn servers_that_misuse_connections_are_bounded() {
         let queried = client.query(row.server.target.as_str()).await;
         let error = queried.unwrap_err();
         assert_eq!(error.kind(), expected, "{error}");
-        assert_eq!(row.error.unwrap().0, expected, "{error}");
+        assert_eq!(row.error.unwrap().kind, expected, "{error}");
     }
 }
 
@@ -446,7 +446,7 @@ async fn a_server_that_always_has_more_to_send_is_down() {
     until(&mut batches, |batch| batch.samples.len() >= 3).await;
     let row = live.named("server-1").unwrap();
     assert_eq!(row.state, State::Down);
-    assert_eq!(row.error.unwrap().0, "malformed");
+    assert_eq!(row.error.unwrap().kind, "malformed");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use hailer::proto::{
 use hailer::{Ask, Status};
 use hailer_monitor::health::State;
 use hailer_monitor::history::{Batch, History, PlayerSession, Retention};
-use hailer_monitor::sample::{Event, EventKind, Millis, Sample, ValueChange};
+use hailer_monitor::sample::{Event, EventKind, Millis, PollError, Sample, ValueChange};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::{LastStatus, StateTable, Update};
 use std::collections::BTreeMap;
@@ -250,7 +250,11 @@ pub fn stands(
                     max: None,
                     ..sample(id, now, 0, seed)
                 });
-                row.error = Some(Arc::new(("silence".into(), "no answer within 3 s".into())));
+                let error = PollError {
+                    kind: "silence".into(),
+                    message: "no answer within 3 s".into(),
+                };
+                row.error = Some(Arc::new(error));
             }
             for half_hour in (0..48).filter(|_| state != State::Unknown) {
                 let at = now - half_hour * 1_800_000;

@@ -810,8 +810,8 @@ fn affected_server(
         item.latency = last.latency;
     }
     if let Some(error) = &row.error {
-        item.reason = Some(cut(&error.0));
-        item.error = Some(cut(&error.1));
+        item.reason = Some(cut(&error.kind));
+        item.error = Some(cut(&error.message));
     }
     if let Some(status) = &row.last_status {
         let text = |text: &Option<CompactString>| text.as_deref().map(cut);
@@ -830,7 +830,7 @@ mod tests {
     use super::*;
     use crate::alert::notification::ConditionKind;
     use crate::health::{FLAPPING_CHANGES, Health, HealthRules, State};
-    use crate::sample::Sample;
+    use crate::sample::{PollError, Sample};
     use crate::server::Origin;
     use crate::state::Day;
     use proptest::prelude::*;
@@ -924,7 +924,11 @@ mod tests {
                 sent: 1,
                 resent: 0,
             });
-            row.error = (!is_answered).then(|| Arc::new(("silence".into(), "no answer".into())));
+            let error = || PollError {
+                kind: "silence".into(),
+                message: "no answer".into(),
+            };
+            row.error = (!is_answered).then(|| Arc::new(error()));
             self.engine.sample(row, self.now);
             if is_new && is_answered {
                 let up = Event {

@@ -34,7 +34,7 @@ use hailer::proto::model::printable;
 use hailer::proto::wire::counted;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -767,11 +767,11 @@ impl MessageParts<'_> {
     fn json_with(&self, listed: usize) -> serde_json::Value {
         let mut alerts = Vec::new();
         for notification in self.notifications.iter().take(MAX_LINES) {
-            let servers: Vec<JsonServer> = notification
+            let servers: Vec<Value> = notification
                 .items
                 .iter()
                 .take(listed)
-                .map(|item| JsonServer::new(item, self.page))
+                .map(|item| json_server(item, self.page))
                 .collect();
             alerts.push(json!({
                 "rule": plain(&notification.rule),
@@ -804,83 +804,41 @@ fn plain(text: &str) -> String {
     Form::Json.escape(text)
 }
 
-#[derive(Serialize)]
-struct JsonServer {
-    #[serde(skip_serializing_if = "String::is_empty")]
-    incident: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<i64>,
-    name: String,
-    group: String,
-    target: String,
-    state: String,
-    since: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    changes: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    players_online: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    players_max: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    latency_ms: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uptime_share: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    from: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    to: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    motd: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    map: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bots: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    has_password: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    url: Option<String>,
-}
+/// Members of [`AffectedServer`] with other names in `schema/alert-v2.json`.
+const JSON_NAMES: [(&str, &str); 4] = [
+    ("players", "players_online"),
+    ("max", "players_max"),
+    ("latency", "latency_ms"),
+    ("uptime", "uptime_share"),
+];
 
-impl JsonServer {
-    fn new(item: &AffectedServer, page: Option<&str>) -> Self {
-        let short = |text: &Option<String>| text.as_deref().map(plain);
-        Self {
-            incident: item.incident.clone(),
-            id: item.id.map(|id| id.0),
-            name: plain(&item.name),
-            group: plain(&item.group),
-            target: plain(&item.target),
-            state: item.state.clone(),
-            since: utc(item.since),
-            until: item.until.map(utc),
-            changes: item.changes.iter().copied().map(utc).collect(),
-            players_online: item.players,
-            players_max: item.max,
-            latency_ms: item.latency.map(|latency| f64::from(latency) / 1e3),
-            uptime_share: item.uptime,
-            reason: short(&item.reason),
-            error: short(&item.error),
-            from: short(&item.from),
-            to: short(&item.to),
-            title: short(&item.title),
-            motd: short(&item.motd),
-            version: short(&item.version),
-            map: short(&item.map),
-            bots: item.bots,
-            has_password: item.has_password,
-            url: page_url(page, item),
+/// Returns a server as `schema/alert-v2.json` describes it: the stored members without absent values,
+/// with plain texts and with times as text.
+fn json_server(item: &AffectedServer, page: Option<&str>) -> Value {
+    let mut all = json!(item);
+    all["since"] = utc(item.since).into();
+    all["until"] = item.until.map(utc).into();
+    all["changes"] = item.changes.iter().copied().map(utc).collect();
+    all["latency"] = item.latency.map(|latency| f64::from(latency) / 1e3).into();
+    all["url"] = page_url(page, item).into();
+    all["is_late"] = Value::Null;
+    for optional in ["incident", "changes"] {
+        if all[optional] == "" || all[optional] == json!([]) {
+            all[optional] = Value::Null;
         }
     }
+    let name = |key: String| {
+        let other = JSON_NAMES.iter().find(|(stored, _)| *stored == key);
+        other.map_or(key, |(_, name)| (*name).to_owned())
+    };
+    let members = all.as_object_mut().map(std::mem::take).unwrap_or_default();
+    let members = members.into_iter().filter(|(_, value)| !value.is_null());
+    members
+        .map(|(key, value)| match value {
+            Value::String(text) if key != "url" => (name(key), plain(&text).into()),
+            value => (name(key), value),
+        })
+        .collect()
 }
 
 #[cfg(test)]

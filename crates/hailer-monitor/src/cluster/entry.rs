@@ -6,15 +6,13 @@
 use crate::health::{Health, State};
 use crate::history::{Batch, PlayerSession};
 use crate::poll::{ChangeLimit, ServerState};
-use crate::sample::{Event, Millis, Sample};
-use crate::server::{Origin, Server, ServerId};
+use crate::sample::{Event, Millis, PollError, Sample};
+use crate::server::{Server, ServerId};
 use crate::state::LastStatus;
-use crate::status_record::StatusRecord;
-use serde::{Deserialize, Serialize};
+use compact_str::CompactString;
+use serde::{Deserialize, Serialize, Serializer};
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// One entry of `results`.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -29,9 +27,10 @@ pub(super) struct ResultsEntry {
     /// Time that each sample stands for, in milliseconds. Earlier versions wrote none.
     #[serde(default)]
     pub(super) observed: Vec<u32>,
-    /// Errors, as keyword and sentence, that rows refer to.
+    /// Errors that rows refer to. JSON has each as a list of keyword and sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) errors: Vec<(String, String)>,
+    #[serde(serialize_with = "as_lists")]
+    pub(super) errors: Vec<Arc<PollError>>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) events: Vec<Event>,
     /// For each server that is flapping, the times of its last changes.
@@ -39,6 +38,10 @@ pub(super) struct ResultsEntry {
     pub(super) flapping: Vec<(ServerId, Vec<Millis>)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) sessions: Vec<PlayerSession>,
+}
+
+fn as_lists<S: Serializer>(errors: &[Arc<PollError>], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(errors.iter().map(|error| (&error.kind, &error.message)))
 }
 
 /// A sample and the state after it. JSON has it as a list in the order of the fields.
@@ -183,13 +186,13 @@ impl ResultsEntry {
     }
 }
 
-/// One server in an entry of `said`. Its long parts are concatenated in the field `bytes` of the
+/// One server in an entry of `statuses`. Its long parts are concatenated in the field `bytes` of the
 /// entry.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct StatusEntry {
     pub(super) server: ServerId,
-    words: StatusRecord,
-    players: Vec<String>,
+    words: Arc<LastStatus>,
+    players: Box<[CompactString]>,
     is_whole: bool,
     #[serde(default)]
     is_sample: bool,
@@ -200,26 +203,17 @@ pub(super) struct StatusEntry {
 
 impl StatusEntry {
     /// Creates an entry, and appends the long parts to `bytes`.
-    pub(super) fn new(server: ServerId, status: &LastStatus, bytes: &mut Vec<u8>) -> Self {
+    pub(super) fn new(server: ServerId, status: &Arc<LastStatus>, bytes: &mut Vec<u8>) -> Self {
         bytes.extend_from_slice(&status.answer);
-        for reply in &status.replies {
-            bytes.extend_from_slice(reply);
-        }
-        let replies = status.replies.iter().map(|reply| reply.len()).collect();
-        let players = status
-            .players
-            .iter()
-            .map(|player| player.as_str().to_owned())
-            .collect();
-        let answer = status.answer.len();
+        bytes.extend(status.replies.iter().flatten());
         Self {
             server,
-            words: StatusRecord::of(status),
-            players,
+            words: status.clone(),
+            players: status.players.clone(),
             is_whole: status.is_whole,
             is_sample: status.is_sample,
-            answer,
-            replies,
+            answer: status.answer.len(),
+            replies: status.replies.iter().map(|reply| reply.len()).collect(),
         }
     }
 
@@ -230,16 +224,13 @@ impl StatusEntry {
             *bytes = rest;
             Some(part.into())
         };
-        let answer = take(self.answer)?;
-        let replies = self.replies.into_iter().map(take).collect::<Option<_>>()?;
-        let players = self.players.into_iter().map(Into::into).collect();
         let status = LastStatus {
-            players,
+            players: self.players,
             is_whole: self.is_whole,
             is_sample: self.is_sample,
-            answer,
-            replies,
-            ..self.words.into_status()
+            answer: take(self.answer)?,
+            replies: self.replies.into_iter().map(take).collect::<Option<_>>()?,
+            ..Arc::unwrap_or_clone(self.words)
         };
         Some((self.server, status))
     }
@@ -260,7 +251,7 @@ pub(super) fn is_same_status(one: &LastStatus, other: &LastStatus) -> bool {
 }
 
 /// State of a server for the node that takes it over.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct StateRecord {
     /// Time of the last sample when the record was written, in Unix milliseconds.
     pub(super) at: Millis,
@@ -268,103 +259,53 @@ pub(super) struct StateRecord {
     #[serde(default)]
     pub(super) changes: (f32, Millis),
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) words: Option<StatusRecord>,
+    pub(super) words: Option<Arc<LastStatus>>,
 }
 
 impl StateRecord {
     pub(super) fn new(at: Millis, known: &ServerState) -> Self {
-        let words = known.last_status.as_deref().map(StatusRecord::of);
         Self {
             at,
             health: known.health,
             changes: (known.changes.recent, known.changes.at),
-            words,
+            words: known.last_status.clone(),
         }
     }
 
     /// Returns a digest of the record without its times. A record is written only when its digest
     /// changes.
     pub(super) fn digest(&self) -> u64 {
-        let mut still = self.clone();
-        still.at = 0;
+        let mut still = serde_json::to_value(self).unwrap_or_default();
+        still["at"] = 0.into();
         // Without recent changes, the time of the last one has no meaning.
-        still.changes = if still.changes.0 == 0.0 {
-            (0.0, 0)
-        } else {
-            still.changes
-        };
-        if let Some(words) = &mut still.words {
-            words.at = 0;
+        if self.changes.0 == 0.0 {
+            still["changes"][1] = 0.into();
         }
-        digest(&serde_json::to_vec(&still).unwrap_or_default())
+        if self.words.is_some() {
+            still["words"]["at"] = 0.into();
+        }
+        digest(still.to_string().as_bytes())
     }
 
     pub(super) fn known(self) -> ServerState {
         let (recent, at) = self.changes;
         ServerState {
             health: self.health,
-            last_status: self.words.map(|words| Arc::new(words.into_status())),
+            last_status: self.words,
             changes: ChangeLimit { recent, at },
         }
     }
 }
 
-/// A server as Redis stores it.
-#[derive(Deserialize, Serialize)]
-struct Target {
-    name: String,
-    target: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    group: String,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    labels: BTreeMap<String, String>,
-    /// Interval in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    interval: Option<u64>,
-    origin: Origin,
-}
-
+/// Returns a server as Redis stores it: its description in JSON.
 pub(super) fn write_server(server: &Server) -> String {
-    let Server {
-        id: _,
-        name,
-        target,
-        group,
-        labels,
-        interval,
-        origin,
-    } = server.clone();
-    let interval = interval.map(|interval| u64::try_from(interval.as_millis()).unwrap_or(u64::MAX));
-    serde_json::to_string(&Target {
-        name,
-        target,
-        group,
-        labels,
-        interval,
-        origin,
-    })
-    .unwrap_or_default()
+    serde_json::to_string(server).unwrap_or_default()
 }
 
 pub(super) fn read_server(id: i64, json: &[u8]) -> Option<Server> {
-    let Target {
-        name,
-        target,
-        group,
-        labels,
-        interval,
-        origin,
-    } = serde_json::from_slice(json).ok()?;
-    let interval = interval.map(Duration::from_millis);
-    Some(Server {
-        id: ServerId(id),
-        name,
-        target,
-        group,
-        labels,
-        interval,
-        origin,
-    })
+    let server: Server = serde_json::from_slice(json).ok()?;
+    let id = ServerId(id);
+    Some(Server { id, ..server })
 }
 
 /// Returns a digest that is the same in each process and version.
@@ -377,6 +318,27 @@ pub(super) fn digest(bytes: &[u8]) -> u64 {
 mod tests {
     use super::*;
     use hailer::proto::Text;
+    use std::time::Duration;
+
+    /// Nodes of earlier versions write and read these forms.
+    #[test]
+    fn redis_keeps_its_forms() {
+        let json = r#"{"name":"a","target":"ugp://b","group":"g","labels":{"k":"v"},"interval":1500,"origin":"api"}"#;
+        let server = read_server(7, json.as_bytes()).unwrap();
+        assert_eq!(
+            (server.id, write_server(&server)),
+            (ServerId(7), json.into())
+        );
+        assert_eq!(server.interval, Some(Duration::from_millis(1_500)));
+        let json = r#"{"name":"a","target":"ugp://b","origin":"master"}"#;
+        let server = read_server(8, json.as_bytes()).unwrap();
+        assert_eq!(write_server(&server), json);
+        let json =
+            r#"{"by":"n","taken":1,"rows":[],"observed":[],"errors":[["silence","no answer"]]}"#;
+        let entry = ResultsEntry::read(json.as_bytes()).unwrap();
+        assert_eq!(entry.errors[0].message, "no answer");
+        assert_eq!(serde_json::to_string(&entry).unwrap(), json);
+    }
 
     #[test]
     fn entries_survive_encoding() {
@@ -420,6 +382,7 @@ mod tests {
             replies: vec![(*b"\0\xff").into(), (*b"").into()],
             ..LastStatus::default()
         };
+        let status = Arc::new(status);
         let mut bytes = Vec::new();
         let entry = serde_json::to_string(&StatusEntry::new(server, &status, &mut bytes)).unwrap();
         let entry: StatusEntry = serde_json::from_str(&entry).unwrap();
@@ -437,7 +400,7 @@ mod tests {
 
         let known = ServerState {
             health,
-            last_status: Some(Arc::new(status)),
+            last_status: Some(status),
             changes: ChangeLimit { recent: 0.0, at: 9 },
         };
         let memory = StateRecord::new(at, &known);

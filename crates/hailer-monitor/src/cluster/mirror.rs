@@ -296,8 +296,7 @@ impl Mirror {
             let Some((server, mut one)) = status_entry.status(&mut bytes) else {
                 return;
             };
-            let long =
-                one.answer.len() + one.replies.iter().map(|reply| reply.len()).sum::<usize>();
+            let long = one.long_bytes();
             self.all_kept -= self.kept.remove(&server).unwrap_or(0);
             if self.all_kept + long <= MAX_ANSWER_BYTES {
                 self.all_kept += long;
@@ -376,7 +375,6 @@ fn apply(live: &StateTable, entry: ResultsEntry, taken: Millis, kind: EntryKind,
         ..
     } = entry;
     let mut flapping: HashMap<ServerId, Vec<Millis>> = flapping.into_iter().collect();
-    let errors: Vec<Arc<(String, String)>> = errors.into_iter().map(Arc::new).collect();
     let rows: HashMap<ServerId, SampleRecord> = rows
         .into_iter()
         .map(|row| (row.sample.server, row))

@@ -10,7 +10,7 @@ use super::lease::Chunk;
 use super::{ByChunk, Shared};
 use crate::history::PlayerSession;
 use crate::poll::{PollResult, ServerState};
-use crate::sample::Millis;
+use crate::sample::{Millis, PollError};
 use crate::server::ServerId;
 use crate::sessions::{Privacy, SessionTracker};
 use crate::state::LastStatus;
@@ -459,14 +459,14 @@ impl Pusher {
     ) {
         let mut rows = Vec::with_capacity(results.len());
         let mut observed = Vec::with_capacity(results.len());
-        let mut errors: Vec<(String, String)> = Vec::new();
+        let mut errors: Vec<Arc<PollError>> = Vec::new();
         let mut events = Vec::new();
         let mut flapping = Vec::new();
         for result in results {
             let error = result.error.as_ref().map(|error| {
-                let known = errors.iter().position(|known| *known == **error);
+                let known = errors.iter().position(|known| known == error);
                 known.unwrap_or_else(|| {
-                    errors.push((**error).clone());
+                    errors.push(error.clone());
                     errors.len() - 1
                 }) as u16
             });

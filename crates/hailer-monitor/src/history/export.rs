@@ -256,13 +256,17 @@ fn record(
         }
         Table::Samples => Record::Sample(ExportedSample {
             server,
-            at: row.try_get(1)?,
-            is_answered: row.try_get::<i64, _>(2)? != 0,
-            players: small_if_any(row, 3)?,
-            max: small_if_any(row, 4)?,
-            latency: small_if_any(row, 5)?,
-            sent: small(row, 6)?,
-            resent: small(row, 7)?,
+            sample: Sample {
+                server: ServerId(row.try_get(0)?),
+                at: row.try_get(1)?,
+                is_answered: row.try_get::<i64, _>(2)? != 0,
+                players: small_if_any(row, 3)?,
+                max: small_if_any(row, 4)?,
+                latency: small_if_any(row, 5)?,
+                sent: small(row, 6)?,
+                resent: small(row, 7)?,
+                observed_ms: 0,
+            },
             observed: small_if_any(row, 8)?,
         }),
         Table::Rollups => Record::Rollup(ExportedRollup {
@@ -338,7 +342,7 @@ impl<'a> Import<'a> {
         };
         let times = match &record {
             Record::Server(_) => [0, 0],
-            Record::Sample(sample) => [sample.at; 2],
+            Record::Sample(sample) => [sample.sample.at; 2],
             Record::Rollup(rollup) => [rollup.at; 2],
             Record::Event(event) => [event.at; 2],
             Record::Session(session) => [session.first, session.last],
@@ -354,26 +358,12 @@ impl<'a> Import<'a> {
         match record {
             Record::Server(_) => unreachable!("added above"),
             Record::Sample(ExportedSample {
-                at,
-                is_answered,
-                players,
-                max,
-                latency,
-                sent,
-                resent,
-                observed,
-                ..
+                sample, observed, ..
             }) => {
                 self.batch.samples.push(Sample {
                     server,
-                    at,
-                    is_answered,
-                    players,
-                    max,
-                    latency,
-                    sent,
-                    resent,
                     observed_ms: observed.unwrap_or(0),
+                    ..sample
                 });
             }
             Record::Event(ExportedEvent { at, kind, .. }) => {

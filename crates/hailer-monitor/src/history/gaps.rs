@@ -5,6 +5,7 @@ use super::{History, HistoryError, Level};
 use crate::sample::{Event, Millis};
 use crate::server::ServerId;
 use crate::uptime::MAX_SAMPLE_MS;
+use serde::{Deserialize, Serialize};
 use sqlx::Row;
 
 const DAY: Millis = 86_400_000;
@@ -14,11 +15,13 @@ const MAX_GAPS: usize = 100;
 const LAST_PAGE_MS: Millis = 7 * DAY;
 
 /// A time in which no server was polled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// Time of the last sample before it, in Unix milliseconds.
+    #[serde(rename = "from_ms")]
     pub from: Millis,
     /// Time of the first sample after it, in Unix milliseconds.
+    #[serde(rename = "to_ms")]
     pub to: Millis,
 }
 

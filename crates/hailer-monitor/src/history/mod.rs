@@ -40,7 +40,7 @@ pub use record::{
 pub use record_lines::{Format, RecordWriter, Records, read};
 
 use crate::poll::PollResult;
-use crate::sample::{Event, Millis, Sample};
+use crate::sample::{Event, Millis, Sample, micros_as_ms};
 use crate::server::ServerId;
 pub(crate) use insert::{Insert, Values, run};
 use open::Dialect;
@@ -170,32 +170,43 @@ impl Default for Retention {
     }
 }
 
-/// A bucket of one server, or of all servers.
+/// A bucket of one server, or of all servers. JSON has the names of the API, without the times with
+/// samples and with replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Point {
     /// Start of the bucket, or time of the sample, in Unix milliseconds.
+    #[serde(rename = "at_ms")]
     pub at: Millis,
     /// Number of samples.
     pub polls: u32,
     /// Samples with a reply.
     pub answered: u32,
     /// Mean number of players over replies that report it; for all servers, the sum of their means.
+    #[serde(rename = "players_mean")]
     pub players: Option<f64>,
     /// Maximum of players; for all servers, the maximum of the five-minute means.
+    #[serde(rename = "players_peak")]
     pub players_max: Option<u32>,
     /// Maximum number of players that the server allows.
+    #[serde(rename = "players_max")]
     pub max: Option<u32>,
     /// Mean latency, in microseconds.
+    #[serde(rename = "latency_mean_ms", default, with = "micros_as_ms")]
     pub latency: Option<u32>,
     /// Longest latency, in microseconds.
+    #[serde(rename = "latency_max_ms", default, with = "micros_as_ms")]
     pub latency_max: Option<u32>,
     /// Number of datagrams sent.
+    #[serde(rename = "datagrams_sent")]
     pub sent: u32,
     /// Datagrams sent again after a timeout.
+    #[serde(rename = "datagrams_resent")]
     pub resent: u32,
     /// Time that the samples stand for, in milliseconds. `None`: an earlier version took them.
+    #[serde(skip)]
     pub observed_ms: Option<i64>,
     /// Part of this time in which the server replied.
+    #[serde(skip)]
     pub up_ms: Option<i64>,
 }
 

@@ -1,7 +1,7 @@
 //! Records of an export.
 
 use super::Level;
-use crate::sample::{EventKind, Millis};
+use crate::sample::{EventKind, Millis, Sample, micros_as_ms};
 use crate::server::Origin;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -74,19 +74,9 @@ pub struct ExportedServer {
 #[allow(missing_docs)]
 pub struct ExportedSample {
     pub server: String,
-    #[serde(rename = "at_ms")]
-    pub at: Millis,
-    pub is_answered: bool,
-    #[serde(rename = "players_online")]
-    pub players: Option<u32>,
-    #[serde(rename = "players_max")]
-    pub max: Option<u32>,
-    #[serde(rename = "latency_ms", default, with = "micros_as_ms")]
-    pub latency: Option<u32>,
-    #[serde(rename = "datagrams_sent")]
-    pub sent: u16,
-    #[serde(rename = "datagrams_resent")]
-    pub resent: u16,
+    /// The sample. The number of its server and the time it stands for are not part of it.
+    #[serde(flatten)]
+    pub sample: Sample,
     /// Time that the sample stands for, in milliseconds.
     #[serde(rename = "observed_ms", default)]
     pub observed: Option<u32>,
@@ -248,37 +238,6 @@ impl Record {
             Self::Event(_) => Table::Events,
             Self::Session(_) => Table::Sessions,
         }
-    }
-}
-
-/// Microseconds, written as milliseconds with a fraction.
-mod micros_as_ms {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(super) fn serialize<T, S>(micros: &Option<T>, serializer: S) -> Result<S::Ok, S::Error>
-    where
-        T: Copy + Into<i64>,
-        S: Serializer,
-    {
-        micros
-            .map(|micros| micros.into() as f64 / 1e3)
-            .serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
-    where
-        T: TryFrom<i64>,
-        D: Deserializer<'de>,
-    {
-        let Some(ms) = Option::<f64>::deserialize(deserializer)? else {
-            return Ok(None);
-        };
-        // Out of range saturates, and then fails unless the type is `i64`.
-        let micros = T::try_from((ms * 1e3).round() as i64);
-        micros
-            .map(Some)
-            .map_err(|_| Error::custom("latency out of range"))
     }
 }
 

@@ -216,8 +216,8 @@ mod tests {
         ExportedEvent, ExportedRollup, ExportedSample, ExportedServer, ExportedSession,
     };
     use super::*;
-    use crate::sample::{EventKind, ValueChange};
-    use crate::server::Origin;
+    use crate::sample::{EventKind, Sample, ValueChange};
+    use crate::server::{Origin, ServerId};
 
     fn records() -> Vec<Record> {
         let server = String::from("lobby");
@@ -252,13 +252,17 @@ mod tests {
             }),
             Record::Sample(ExportedSample {
                 server: server.clone(),
-                at: -1,
-                is_answered: true,
-                players: Some(u32::MAX),
-                max: Some(2),
-                latency: Some(3),
-                sent: 4,
-                resent: 5,
+                sample: Sample {
+                    server: ServerId(0),
+                    at: -1,
+                    is_answered: true,
+                    players: Some(u32::MAX),
+                    max: Some(2),
+                    latency: Some(3),
+                    sent: 4,
+                    resent: 5,
+                    observed_ms: 0,
+                },
                 observed: Some(6),
             }),
             Record::Rollup(ExportedRollup {

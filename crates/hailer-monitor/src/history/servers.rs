@@ -113,7 +113,7 @@ impl History {
         for new in new {
             added.push(known.insert(new.name.clone()).then(|| {
                 last += 1;
-                named(new, ServerId(last))
+                new.clone().with_id(ServerId(last))
             }));
         }
         run(&mut change, rows(self.dialect, &added)).await?;
@@ -244,7 +244,7 @@ async fn add(change: &mut AnyConnection, new: &NewServer) -> Result<Server, Hist
             (ServerId(last_number(change).await? + 1), insert)
         }
     };
-    let server = named(new, id);
+    let server = new.clone().with_id(id);
     sqlx::query(put)
         .bind(id.0)
         .bind(&server.name)
@@ -264,26 +264,6 @@ async fn last_number(change: &mut AnyConnection) -> Result<i64, HistoryError> {
         .fetch_one(change)
         .await?;
     Ok(last.try_get::<i64, _>(0)?.max(0))
-}
-
-fn named(new: &NewServer, id: ServerId) -> Server {
-    let NewServer {
-        name,
-        target,
-        group,
-        labels,
-        interval,
-        origin,
-    } = new.clone();
-    Server {
-        id,
-        name,
-        target,
-        group,
-        labels,
-        interval,
-        origin,
-    }
 }
 
 fn rows(dialect: Dialect, servers: &[Option<Server>]) -> Vec<Statement> {

@@ -158,7 +158,7 @@ impl Sort {
     /// Returns the sort key, if it is a number; `None`: the key is a text, or is unknown and comes
     /// last.
     pub(crate) fn number(self, row: &ServerRow, now: Millis) -> Option<i64> {
-        let last = row.last_sample.filter(|last| last.is_answered);
+        let last = row.last_answer();
         match self {
             Self::Players => last?.players.map(i64::from),
             Self::Latency => last?.latency.map(i64::from),

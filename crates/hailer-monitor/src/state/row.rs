@@ -2,12 +2,14 @@
 
 use crate::health::{Health, State};
 use crate::icon::IconId;
-use crate::sample::{Millis, Sample};
+use crate::sample::{Millis, PollError, Sample};
 use crate::server::{Server, ServerId};
 use crate::uptime::{Uptime, sample_length_ms};
 use compact_str::CompactString;
 use hailer::Status;
 use hailer::proto::Text;
+use hailer::support::catalog;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -37,8 +39,8 @@ pub struct ServerRow {
     /// When the last sample was taken, by the clock of Redis. It decides which sample is the newest:
     /// the clocks of nodes may differ. 0 for a monitor that runs alone.
     pub(crate) taken: Millis,
-    /// Error of the last sample: keyword and sentence of [`hailer::Error`].
-    pub error: Option<Arc<(String, String)>>,
+    /// Why the last poll failed; `None` if it did not.
+    pub error: Option<Arc<PollError>>,
     /// The last status; kept while the server is down.
     pub last_status: Option<Arc<LastStatus>>,
     /// Players and uptime of the last day.
@@ -51,6 +53,11 @@ impl ServerRow {
     pub fn protocol(&self) -> &str {
         let last = self.last_status.as_ref().and_then(|last| last.protocol);
         last.unwrap_or_else(|| super::find::protocol(&self.server))
+    }
+
+    /// Returns the last sample if the server replied.
+    pub fn last_answer(&self) -> Option<Sample> {
+        self.last_sample.filter(|last| last.is_answered)
     }
 
     /// Copies the health of the server into its row.
@@ -80,49 +87,109 @@ impl ServerRow {
     }
 }
 
+/// Id of a protocol of the catalog.
+type ProtocolId = &'static str;
+
 /// The last status of a server. Short texts, up to 24 bytes, are stored inline: there may be
 /// 100,000 of each.
-#[derive(Clone, Debug, Default)]
+///
+/// The history and the cluster store it as JSON, without player names, answer and datagrams.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LastStatus {
     /// When the poll was due, in Unix milliseconds.
     pub at: Millis,
     /// Address that replied.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<SocketAddr>,
     /// Id of the protocol of the answer; of several, the main one.
-    pub protocol: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "known_protocol")]
+    pub protocol: Option<ProtocolId>,
     /// Name of the server, or else the first line of its MOTD; unfiltered.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<CompactString>,
     /// MOTD with formatting.
+    #[serde(default, with = "stored_text")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub motd: Option<Text>,
     /// Game, as the server reports it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub game: Option<CompactString>,
     /// Version of game or server.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<CompactString>,
     /// Name of the map or world.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub map: Option<CompactString>,
     /// Maximum number of players.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<u32>,
     /// Whether players need a password to join.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_password: Option<bool>,
     /// Whether the server uses anti-cheat software.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub has_anti_cheat: Option<bool>,
     /// Number of bots, which the number of players may include or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bots: Option<u32>,
     /// Icon, in [`StateTable::icons`](super::StateTable::icons) or the history.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub icon: Option<IconId>,
     /// Names of the players online, without formatting.
+    #[serde(skip)]
     pub players: Box<[CompactString]>,
     /// Whether `players` lists all players who are online.
+    #[serde(skip)]
     pub is_whole: bool,
     /// Whether `players` is a sample that the server chose. It may contain texts that are no names.
+    #[serde(skip)]
     pub is_sample: bool,
     /// The answer as JSON without the icon, see `schema/answer-v2.json`; empty if it exceeded a limit.
+    #[serde(skip)]
     pub answer: Box<[u8]>,
     /// The datagrams of the reply; empty if they exceeded a limit.
+    #[serde(skip)]
     pub replies: Vec<Box<[u8]>>,
 }
 
+/// Reads the id of a protocol; `None` if this version does not know it.
+fn known_protocol<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ProtocolId>, D::Error> {
+    let id = Option::<String>::deserialize(from)?;
+    let protocol = id.and_then(|id| catalog::protocol(&id));
+    Ok(protocol.map(|protocol| protocol.info().id))
+}
+
+/// A text as it was received, and whether it contains formatting codes.
+mod stored_text {
+    use hailer::proto::Text;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(text: &Option<Text>, to: S) -> Result<S::Ok, S::Error> {
+        let text = text.as_ref().map(|text| {
+            let has_codes = Text::legacy(text.raw()).plain() == text.plain();
+            (text.raw(), has_codes)
+        });
+        text.serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Text>, D::Error> {
+        let text = Option::<(String, bool)>::deserialize(from)?;
+        Ok(text.map(|(raw, has_codes)| match has_codes {
+            true => Text::legacy(raw),
+            false => Text::unformatted(raw),
+        }))
+    }
+}
+
 impl LastStatus {
+    /// Returns the bytes of the answer and of the datagrams.
+    pub(crate) fn long_bytes(&self) -> usize {
+        self.answer.len() + self.replies.iter().map(|reply| reply.len()).sum::<usize>()
+    }
+
     /// Returns how complete the list of players is: `whole`, `partial`, `sample` or `absent`.
     pub fn roster(&self) -> &'static str {
         match (&*self.players, self.is_sample, self.is_whole) {

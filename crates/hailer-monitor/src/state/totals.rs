@@ -70,7 +70,7 @@ impl Totals {
     }
 
     fn add(&mut self, row: &ServerRow, now: Millis) {
-        let last = row.last_sample.filter(|last| last.is_answered);
+        let last = row.last_answer();
         let players = last.and_then(|last| last.players).unwrap_or(0);
         let one = Counts {
             servers: 1,

@@ -9,7 +9,7 @@ use super::filter::Filter;
 use hailer::proto::Text;
 use hailer::proto::model::printable;
 use hailer_monitor::health::State;
-use hailer_monitor::sample::{Event, Millis, Sample};
+use hailer_monitor::sample::{Event, Millis, PollError, Sample};
 use hailer_monitor::server::{Server, ServerId};
 use hailer_monitor::state::{LastStatus, ServerRow};
 use std::cmp::Ordering;
@@ -35,8 +35,8 @@ pub(super) struct ServerView {
     pub(super) is_flapping: bool,
     pub(super) since: Millis,
     pub(super) last: Option<Sample>,
-    /// Kind and message of the last error.
-    pub(super) error: Option<Arc<(String, String)>>,
+    /// Why the last poll failed.
+    pub(super) error: Option<Arc<PollError>>,
     pub(super) last_status: Option<Arc<LastStatus>>,
     /// Share of the last day's polls that were answered, from 0 to 1.
     pub(super) uptime: Option<f32>,

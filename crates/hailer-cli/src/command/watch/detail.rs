@@ -171,7 +171,7 @@ fn facts(
             State::Up => "last error: ",
             _ => "",
         };
-        let error = line(&format!("{words}{}", error.1), width);
+        let error = line(&format!("{words}{}", error.message), width);
         lines.push(Line::styled(error, in_color(Color::Red)));
     }
     lines

@@ -284,7 +284,7 @@ fn without_reply(server: &Server, error: Option<&Error>) -> ServerView {
         is_flapping: false,
         since: 0,
         last: None,
-        error: error.map(|error| Arc::new((error.kind().to_owned(), error.to_string()))),
+        error: error.map(|error| Arc::new(error.into())),
         last_status: None,
         uptime: None,
     }

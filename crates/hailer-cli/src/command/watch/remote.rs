@@ -9,8 +9,9 @@ use crate::exit::usage;
 use crate::web;
 use anyhow::{Context, anyhow, bail};
 use hailer::proto::Text;
+use hailer_monitor::history::Point;
 use hailer_monitor::sample::unix_millis;
-use hailer_monitor::sample::{Event, EventKind, Millis, Sample, ValueChange};
+use hailer_monitor::sample::{Event, Millis, Sample};
 use hailer_monitor::server::{Server, ServerId};
 use hailer_monitor::state::LastStatus;
 use hailer_monitor::web::api::types::{
@@ -233,7 +234,7 @@ impl Monitor {
         let Some(Servers { servers, next, .. }) = body else {
             return Ok(());
         };
-        let ids = servers.iter().map(|server| ServerId(server.id)).collect();
+        let ids = servers.iter().map(|server| server.id).collect();
         // Discard the stored pages after this one: they now start at other servers.
         if self
             .pages
@@ -259,7 +260,7 @@ impl Monitor {
             .get::<ServerDetails<serde_json::Value>>(&path, None)?
             .body
             .with_context(|| of(&path))?;
-        let id = ServerId(whole.server.id);
+        let id = whole.server.id;
         let series = self
             .get::<Series>(&format!("{path}/series"), None)?
             .body
@@ -381,44 +382,31 @@ pub(crate) fn escape(text: &str) -> String {
 }
 
 fn samples(series: Series) -> Vec<SamplePoint> {
-    let sample = |point: types::Point| SamplePoint {
-        at: point.at_ms,
-        players: point.players_mean.map(|players| players as f32),
-        latency: point.latency_mean_ms.map(|latency| latency as f32),
+    let sample = |point: Point| SamplePoint {
+        at: point.at,
+        players: point.players.map(|players| players as f32),
+        latency: point.latency.map(|latency| latency as f32 / 1e3),
     };
     series.points.into_iter().map(sample).collect()
 }
 
-fn seen(server: types::Server) -> ServerView {
-    let id = ServerId(server.id);
-    let last = server.last_sample.map(|last| Sample {
-        observed_ms: 0,
-        server: id,
-        at: last.at_ms,
-        is_answered: last.is_answered,
-        players: last.players_online,
-        max: last.players_max,
-        latency: last.latency_ms.map(|latency| (latency * 1e3) as u32),
-        sent: last.datagrams_sent,
-        resent: last.datagrams_resent,
-    });
+fn seen(server: types::Server<'_>) -> ServerView {
+    let id = server.id;
     ServerView {
         server: Arc::new(Server {
             id,
-            name: server.name,
-            target: server.target,
-            group: server.group,
-            labels: server.labels,
+            name: server.name.into(),
+            target: server.target.into(),
+            group: server.group.into(),
+            labels: server.labels.into_owned(),
             interval: None,
             origin: server.origin,
         }),
         state: server.state,
         is_flapping: server.is_flapping,
         since: server.since_ms.unwrap_or(0),
-        last,
-        error: server
-            .error
-            .map(|error| Arc::new((error.kind, error.message))),
+        last: server.last_sample.map(|last| Sample { server: id, ..last }),
+        error: server.error.map(|error| Arc::new(error.into_owned())),
         last_status: server
             .last_status
             .map(|status| Arc::new(last_status(status))),
@@ -426,7 +414,7 @@ fn seen(server: types::Server) -> ServerView {
     }
 }
 
-fn last_status(status: types::Status) -> LastStatus {
+fn last_status(status: types::Status<'_>) -> LastStatus {
     LastStatus {
         at: status.at_ms,
         address: status.address,
@@ -446,29 +434,10 @@ fn last_status(status: types::Status) -> LastStatus {
 
 /// Converts an event; `None` if a newer monitor has a kind that is unknown here.
 fn event(event: types::Event, server: ServerId) -> Option<Event> {
-    let difference = ValueChange {
-        from: event.from,
-        to: event.to,
-    };
-    let kind = match &*event.kind {
-        "up" => EventKind::Up,
-        "down" => EventKind::Down {
-            reason: event.reason.unwrap_or_default(),
-        },
-        "flapping" => EventKind::Flapping,
-        "steady" => EventKind::Steady,
-        "version" => EventKind::Version(difference),
-        "map" => EventKind::Map(difference),
-        "motd" => EventKind::Motd(difference),
-        "address" => EventKind::Address(difference),
-        "protocol" => EventKind::Protocol(difference),
-        _ => return None,
-    };
-    Some(Event {
-        server,
-        at: event.at_ms,
-        kind,
-    })
+    let at = event.at_ms;
+    let kind = serde_json::to_value(event).and_then(serde_json::from_value);
+    let kind = kind.ok()?;
+    Some(Event { server, at, kind })
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::screen::WatchScreen;
 use crate::terminal::Screen;
 use hailer::proto::Text;
 use hailer_monitor::health::State;
-use hailer_monitor::sample::{Event, EventKind, Millis, Sample};
+use hailer_monitor::sample::{Event, EventKind, Millis, PollError, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::LastStatus;
 use std::collections::BTreeMap;
@@ -120,10 +120,10 @@ pub(super) fn five() -> Vec<ServerView> {
     silent.uptime = Some(0.0);
     silent.last_status = None;
     Arc::make_mut(&mut silent.server).group = "de".into();
-    silent.error = Some(Arc::new((
-        "silence".into(),
-        "192.0.2.5:25565 did not answer within 3 s".into(),
-    )));
+    silent.error = Some(Arc::new(PollError {
+        kind: "silence".into(),
+        message: "192.0.2.5:25565 did not answer within 3 s".into(),
+    }));
     let last = silent.last.as_mut().expect("has one");
     last.is_answered = false;
     last.players = None;

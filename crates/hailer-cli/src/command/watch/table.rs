@@ -151,7 +151,7 @@ fn cell_of(by: SortKey, entry: &Entry, width: usize) -> Line<'static> {
         SortKey::Motd => match (&seen.error, seen.last_status.as_deref()) {
             // For a server that is down, the reason is more useful than its last status.
             (Some(error), _) if seen.state != State::Up => {
-                text(reason(&error.1)).style(in_color(Color::Red))
+                text(reason(&error.message)).style(in_color(Color::Red))
             }
             (_, Some(last_status)) => match &last_status.motd {
                 Some(motd) => colored(motd, width),
@@ -184,6 +184,7 @@ mod tests {
     use crate::command::watch::simulated::{self, board, screen, seen};
     use crate::terminal::tests::{assert_shows, drawn, shown};
     use hailer::proto::Text;
+    use hailer_monitor::sample::PollError;
     use hailer_monitor::server::ServerId;
     use hailer_monitor::state::LastStatus;
     use ratatui::style::Modifier;
@@ -330,7 +331,10 @@ mod tests {
             ..LastStatus::default()
         };
         seen.last_status = Some(Arc::new(last_status));
-        seen.error = Some(Arc::new((long.clone(), long)));
+        seen.error = Some(Arc::new(PollError {
+            kind: long.clone(),
+            message: long,
+        }));
         seen.uptime = Some(f32::NAN);
         seen.since = i64::MIN / 2;
         if let Some(last) = &mut seen.last {

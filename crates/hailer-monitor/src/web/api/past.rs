@@ -1,7 +1,7 @@
 //! History of one server or of all: series, events and sessions.
 
 use super::params::{NamedServer, Params};
-use super::types::{self, Events, Series, Session, Sessions};
+use super::types::{Events, Series, Session, Sessions};
 use super::{Api, ApiConfig, Problem, answer, describe};
 use crate::history::{Level, Point, Retention, page_start};
 use crate::sample::Millis;
@@ -155,13 +155,7 @@ async fn all_events(
         headers,
         &Events {
             events: events.collect(),
-            gaps: gaps
-                .iter()
-                .map(|gap| types::Gap {
-                    from_ms: gap.from,
-                    to_ms: gap.to,
-                })
-                .collect(),
+            gaps,
             next,
         },
     ))
@@ -240,17 +234,9 @@ impl Span {
     }
 
     fn show(&self, points: Vec<Point>) -> Series {
-        let points = points.into_iter().map(|point| types::Point {
-            at_ms: point.at,
-            polls: point.polls,
-            answered: point.answered,
-            players_mean: point.players.map(|mean| (mean * 1e2).round() / 1e2),
-            players_peak: point.players_max,
-            players_max: point.max,
-            latency_mean_ms: point.latency.map(describe::milliseconds),
-            latency_max_ms: point.latency_max.map(describe::milliseconds),
-            datagrams_sent: point.sent,
-            datagrams_resent: point.resent,
+        let points = points.into_iter().map(|point| Point {
+            players: point.players.map(|mean| (mean * 1e2).round() / 1e2),
+            ..point
         });
         // Intervals may have been shorter in the past, which yields more points.
         let points = points.take(MAX_POINTS as usize).collect();

@@ -42,7 +42,8 @@ pub(super) async fn list(
     let page =
         page.map_err(|_| Problem::unavailable("the list could not be created; try again"))?;
     let rows = page.ids.into_iter().filter_map(|id| api.live().row(id));
-    let servers = rows.map(|row| describe::server(&row, now)).collect();
+    let rows: Vec<ServerRow> = rows.collect();
+    let servers = rows.iter().map(|row| describe::server(row, now)).collect();
     Ok(answer::json(
         &headers,
         &Servers {
@@ -129,23 +130,8 @@ pub(super) async fn put(
         return insert(&api, &headers, new).await;
     };
     let old = ours(&row)?;
-    let NewServer {
-        name,
-        target,
-        group,
-        labels,
-        interval,
-        origin,
-    } = new;
-    let server = Server {
-        id: old.id,
-        name: name.clone(),
-        target,
-        group,
-        labels,
-        interval,
-        origin,
-    };
+    let server = new.with_id(old.id);
+    let name = server.name.clone();
     if server.target != old.target {
         refuse_duplicate(&api, Some(server.id), &server.name, &server.target).await?;
     }

@@ -4,39 +4,41 @@
 //! milliseconds. `openapi.json` describes every member.
 
 use crate::health::State;
-use crate::sample::Millis;
-use crate::server::Origin;
+use crate::history::{Gap, Point};
+use crate::sample::{Millis, PollError, Sample};
+use crate::server::{Origin, ServerId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// One page of the list of servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Servers {
+pub struct Servers<'a> {
     /// Servers of this page.
-    pub servers: Vec<Server>,
+    pub servers: Vec<Server<'a>>,
     /// Number of servers on all pages.
     pub count: usize,
     /// Cursor of the next page; `None`: this is the last page.
     pub next: Option<String>,
 }
 
-/// A monitored server.
+/// A monitored server. The monitor borrows the texts from its row.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Server {
+pub struct Server<'a> {
     /// Id; never reused.
-    pub id: i64,
+    pub id: ServerId,
     /// Unique name of the server.
-    pub name: String,
+    pub name: Cow<'a, str>,
     /// Address with protocol, as configured.
-    pub target: String,
+    pub target: Cow<'a, str>,
     /// Id of the protocol.
-    pub protocol: String,
+    pub protocol: Cow<'a, str>,
     /// Group; empty: none.
-    pub group: String,
+    pub group: Cow<'a, str>,
     /// Configured labels of the server.
-    pub labels: BTreeMap<String, String>,
+    pub labels: Cow<'a, BTreeMap<String, String>>,
     /// Polling interval, in seconds; `None`: the default of the monitor.
     pub interval_s: Option<f64>,
     /// Where the server was defined.
@@ -52,70 +54,42 @@ pub struct Server {
     /// Last sample, with or without an answer.
     pub last_sample: Option<Sample>,
     /// Why the last poll failed; `None` if it did not.
-    pub error: Option<PollError>,
+    pub error: Option<Cow<'a, PollError>>,
     /// Last status; kept while the server is down.
-    pub last_status: Option<Status>,
+    pub last_status: Option<Status<'a>>,
 }
 
 /// A server with all details. `A`: type of the answer, by default its JSON text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ServerDetails<A = Box<RawValue>> {
+pub struct ServerDetails<'a, A = Box<RawValue>> {
     /// The members of a list entry.
     #[serde(flatten)]
-    pub server: Server,
+    pub server: Server<'a>,
     /// Names of players online; empty if the monitor does not publish them.
-    pub players: Vec<String>,
+    pub players: Vec<Cow<'a, str>>,
     /// Players in the last 24 hours.
     pub day: Day,
     /// Last answer, if it is stored and published.
     pub last_answer: Option<A>,
 }
 
-/// Stored result of one poll.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Sample {
-    /// Scheduled time of the poll, in Unix milliseconds.
-    pub at_ms: Millis,
-    /// Whether the server answered.
-    pub is_answered: bool,
-    /// Number of players online.
-    pub players_online: Option<u32>,
-    /// Maximum number of players.
-    pub players_max: Option<u32>,
-    /// Shortest time between a request and its reply, in milliseconds.
-    pub latency_ms: Option<f64>,
-    /// Number of datagrams sent.
-    pub datagrams_sent: u16,
-    /// Datagrams sent again after a timeout.
-    pub datagrams_resent: u16,
-}
-
-/// Why a poll failed.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PollError {
-    /// Keyword of [`hailer::Error`].
-    pub kind: String,
-    /// The reason as a sentence.
-    pub message: String,
-}
-
 /// Last status that a server reported, without formatting. Untrusted texts.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Status {
+pub struct Status<'a> {
     /// Time of the answer, in Unix milliseconds.
     pub at_ms: Millis,
     /// Address that answered.
     pub address: Option<SocketAddr>,
     /// Name of the server, else the first readable line of its MOTD.
-    pub title: Option<String>,
+    pub title: Option<Cow<'a, str>>,
     /// MOTD; may have several lines.
-    pub motd: Option<String>,
+    pub motd: Option<Cow<'a, str>>,
     /// Name of the game.
-    pub game: Option<String>,
+    pub game: Option<Cow<'a, str>>,
     /// Version of game or server.
-    pub version: Option<String>,
+    pub version: Option<Cow<'a, str>>,
     /// Name of the map or world.
-    pub map: Option<String>,
+    pub map: Option<Cow<'a, str>>,
     /// Maximum number of players.
     pub players_max: Option<u32>,
     /// Whether players need a password to join.
@@ -129,7 +103,7 @@ pub struct Status {
     pub bots: Option<u32>,
     /// How complete the list of players is: `whole`, `partial`, `sample` or `absent`.
     #[serde(default)]
-    pub roster: String,
+    pub roster: Cow<'a, str>,
     /// Path of the icon on this site, a PNG file.
     #[serde(default)]
     pub icon: Option<String>,
@@ -177,15 +151,6 @@ pub struct Event {
     pub to: Option<String>,
 }
 
-/// A time in which the monitor did not run. Servers may have changed in it without an event.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Gap {
-    /// Time of the last sample before it, in Unix milliseconds.
-    pub from_ms: Millis,
-    /// Time of the first sample after it, in Unix milliseconds.
-    pub to_ms: Millis,
-}
-
 /// Time series of one server, or of all.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
@@ -199,31 +164,6 @@ pub struct Series {
     pub step_ms: Millis,
     /// Points, the oldest first.
     pub points: Vec<Point>,
-}
-
-/// Summary of one period.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Point {
-    /// Start of the period, in Unix milliseconds.
-    pub at_ms: Millis,
-    /// Number of polls.
-    pub polls: u32,
-    /// Number of answered polls.
-    pub answered: u32,
-    /// Mean number of players.
-    pub players_mean: Option<f64>,
-    /// Maximum number of players.
-    pub players_peak: Option<u32>,
-    /// Maximum number of players.
-    pub players_max: Option<u32>,
-    /// Mean latency, in milliseconds.
-    pub latency_mean_ms: Option<f64>,
-    /// Maximum latency, in milliseconds.
-    pub latency_max_ms: Option<f64>,
-    /// Number of datagrams sent.
-    pub datagrams_sent: u32,
-    /// Datagrams sent again after a timeout.
-    pub datagrams_resent: u32,
 }
 
 /// One page of sessions, the latest start first.

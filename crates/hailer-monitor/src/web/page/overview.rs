@@ -1,6 +1,7 @@
 //! Overview: totals, filters and a page of the server list.
 
 use crate::sample::Millis;
+use crate::state::ServerRow;
 use crate::state::totals::{Counts, Totals};
 use crate::web::App;
 use crate::web::page::filter::{Filter, PAGE, Sort, StateFilter};
@@ -52,7 +53,7 @@ struct Overview {
     states: Vec<SelectOption>,
     sorts: Vec<SelectOption>,
     columns: Vec<HeaderColumn>,
-    rows: Vec<RowView>,
+    rows: Vec<ServerRow>,
     /// Number of rows on all pages, and the range on this page.
     found: String,
     span: Option<(String, String)>,
@@ -100,6 +101,10 @@ struct Step {
 }
 
 impl Overview {
+    fn row<'a>(&self, row: &'a ServerRow) -> RowView<'a> {
+        RowView::of(row, self.at)
+    }
+
     fn of(app: &App, headers: &HeaderMap, mut filter: Filter) -> Self {
         let now = app.now();
         let totals = app.live.totals();
@@ -132,7 +137,7 @@ impl Overview {
             states: states(&totals, &filter),
             sorts: sorts(&filter),
             columns: columns(&filter),
-            rows: found.rows.iter().map(|row| RowView::of(row, now)).collect(),
+            rows: found.rows,
             found: show::count(found.count as u64),
             span,
             pages: steps(&filter, found.count),

@@ -2,7 +2,8 @@
 
 use crate::health::State;
 use crate::sample::Millis;
-use crate::state::ServerRow;
+use crate::server::Server;
+use crate::state::{LastStatus, ServerRow};
 use crate::web::chart::{Svg, sparkline};
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::filter::Filter;
@@ -10,7 +11,7 @@ use crate::web::show::{self, ShortText};
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-/// Maximum length of MAX_MOTD_CHARS, version and group in a row, in characters.
+/// Maximum length of MOTD, version and group in a row, in characters.
 const MAX_MOTD_CHARS: usize = 160;
 const MAX_VERSION_CHARS: usize = 28;
 const MAX_GROUP_CHARS: usize = 24;
@@ -21,26 +22,16 @@ const MAX_REASON_CHARS: usize = 500;
 /// A row of the server list.
 #[derive(Template)]
 #[template(path = "row.html")]
-pub(crate) struct RowView {
-    id: i64,
-    name: String,
+pub(crate) struct RowView<'a> {
+    row: &'a ServerRow,
+    server: &'a Server,
+    status: Option<&'a LastStatus>,
     state: StateView,
-    title: Option<ShortText>,
-    /// URL of the icon.
-    icon: Option<String>,
-    motd: Vec<Piece>,
-    motd_whole: String,
-    players: Option<String>,
-    max: Option<String>,
-    spark: Svg,
-    latency: Option<String>,
-    uptime: Option<(String, &'static str)>,
-    version: Option<ShortText>,
-    group: Option<(ShortText, String)>,
+    now: Millis,
 }
 
 // The template escapes its values.
-impl HtmlSafe for RowView {}
+impl HtmlSafe for RowView<'_> {}
 
 /// State of a server: keyword, time and reason.
 pub(crate) struct StateView {
@@ -79,10 +70,8 @@ impl StateView {
             State::Down => "down",
             State::Unknown => "unknown",
         };
-        let reason = row
-            .error
-            .as_ref()
-            .map(|error| show::cut(&error.1, MAX_REASON_CHARS));
+        let reason = row.error.as_ref();
+        let reason = reason.map(|error| show::cut(&error.message, MAX_REASON_CHARS));
         Self {
             word,
             since: (row.since > 0).then(|| Time::of(row.since, now)),
@@ -91,62 +80,91 @@ impl StateView {
     }
 }
 
-impl RowView {
-    pub(crate) fn of(row: &ServerRow, now: Millis) -> Self {
-        let server = &*row.server;
-        let status = row.last_status.as_deref();
-        let last = row.last_sample.filter(|last| last.is_answered);
-        let motd = status.and_then(|status| status.motd.as_ref());
-        // CSS may shorten the MAX_MOTD_CHARS further.
-        let motd_whole =
-            motd.map(|motd| show::cut(&motd.plain(), MAX_MOTD_CHARS).whole().to_owned());
-        // Hide a title that the MAX_MOTD_CHARS repeats.
-        let title = status
-            .and_then(|status| status.title.as_deref())
-            .filter(|title| {
-                !title.trim().is_empty()
-                    && motd.is_none_or(|motd| !motd.plain().contains(title.trim()))
-            });
-        let group = &server.group;
-        let of_group = || {
-            Filter {
-                group: group.clone(),
-                ..Filter::default()
-            }
-            .address()
-        };
+impl<'a> RowView<'a> {
+    pub(crate) fn of(row: &'a ServerRow, now: Millis) -> Self {
         Self {
-            id: server.id.0,
-            name: server.name.clone(),
+            row,
+            server: &row.server,
+            status: row.last_status.as_deref(),
             state: StateView::of(row, now),
-            title: title.map(|title| show::cut(title, 60)),
-            icon: status
-                .and_then(|status| status.icon)
-                .map(|icon| icon.path()),
-            motd: motd
-                .map(|motd| pieces(motd, MAX_MOTD_CHARS))
-                .unwrap_or_default(),
-            motd_whole: motd_whole.unwrap_or_default(),
-            players: last
-                .and_then(|last| last.players)
-                .map(|players| show::count(players.into())),
-            // The limit hardly changes, so it is shown while the server is down too.
-            max: last
-                .and_then(|last| last.max)
-                .or_else(|| status.and_then(|status| status.max))
-                .map(|max| show::count(max.into())),
-            spark: sparkline(&row.day.players(now), Some(&row.day.uptimes(now))),
-            latency: last.and_then(|last| last.latency).map(show::latency),
-            uptime: row
-                .day
-                .uptime(now)
-                .map(|share| (show::percent(share.into()), grade(share))),
-            version: status
-                .and_then(|status| status.version.as_deref())
-                .map(|version| show::cut(version, MAX_VERSION_CHARS)),
-            group: (!group.is_empty()).then(|| (show::cut(group, MAX_GROUP_CHARS), of_group())),
+            now,
         }
     }
+
+    /// Returns the URL of the icon.
+    fn icon(&self) -> Option<String> {
+        Some(self.status?.icon?.path())
+    }
+
+    /// Returns the title, unless the MOTD repeats it.
+    fn title(&self) -> Option<ShortText> {
+        let title = self.status?.title.as_deref()?;
+        let is_repeated = self
+            .status?
+            .motd
+            .as_ref()
+            .is_some_and(|motd| motd.plain().contains(title.trim()));
+        (!title.trim().is_empty() && !is_repeated).then(|| show::cut(title, 60))
+    }
+
+    fn motd(&self) -> Vec<Piece> {
+        let motd = self.status.and_then(|status| status.motd.as_ref());
+        motd.map(|motd| pieces(motd, MAX_MOTD_CHARS))
+            .unwrap_or_default()
+    }
+
+    /// Returns the MOTD as plain text: CSS may shorten the formatted one further.
+    fn plain_motd(&self) -> String {
+        let motd = self.status.and_then(|status| status.motd.as_ref());
+        let plain = motd.map(|motd| show::cut(&motd.plain(), MAX_MOTD_CHARS).whole().to_owned());
+        plain.unwrap_or_default()
+    }
+
+    fn players(&self) -> Option<String> {
+        let players = self.row.last_answer()?.players?;
+        Some(show::count(players.into()))
+    }
+
+    /// Returns the limit of players. It hardly changes, so it is shown while the server is down too.
+    fn max(&self) -> Option<String> {
+        let max = self.row.last_answer().and_then(|last| last.max);
+        let max = max.or_else(|| self.status?.max)?;
+        Some(show::count(max.into()))
+    }
+
+    fn spark(&self) -> Svg {
+        let day = &self.row.day;
+        sparkline(&day.players(self.now), Some(&day.uptimes(self.now)))
+    }
+
+    fn latency(&self) -> Option<String> {
+        self.row.last_answer()?.latency.map(show::latency)
+    }
+
+    /// Returns the uptime and its CSS class.
+    fn uptime(&self) -> Option<(String, &'static str)> {
+        let share = self.row.day.uptime(self.now)?;
+        Some((show::percent(share.into()), grade(share)))
+    }
+
+    fn version(&self) -> Option<ShortText> {
+        let version = self.status?.version.as_deref()?;
+        Some(show::cut(version, MAX_VERSION_CHARS))
+    }
+
+    /// Returns the group and the URL of its servers.
+    fn group(&self) -> Option<(ShortText, String)> {
+        group_link(&self.server.group, MAX_GROUP_CHARS)
+    }
+}
+
+/// Returns a group, cut to `most` characters, and the URL of its servers. `None` without a group.
+pub(crate) fn group_link(group: &str, most: usize) -> Option<(ShortText, String)> {
+    let filter = Filter {
+        group: group.to_owned(),
+        ..Filter::default()
+    };
+    (!group.is_empty()).then(|| (show::cut(group, most), filter.address()))
 }
 
 /// CSS class of an uptime.

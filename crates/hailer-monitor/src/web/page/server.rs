@@ -8,9 +8,8 @@ use crate::web::App;
 use crate::web::api::Api;
 use crate::web::motd::{Piece, pieces};
 use crate::web::page::answer::{Datagram, Details, PlayerTable, explain};
-use crate::web::page::filter::Filter;
 use crate::web::page::past::{HistoryQuery, HistoryView, Order, PlayerOrder, Range};
-use crate::web::page::row::{StateView, Time};
+use crate::web::page::row::{StateView, Time, group_link};
 use crate::web::page::{self, Frame, html};
 use crate::web::show::{self, ShortText};
 use askama::Template;
@@ -128,10 +127,6 @@ impl ServerPage {
         }
         details.keep(&SearchTerms::of(&wanted.find));
         details.players.sort(wanted.who);
-        let group = Filter {
-            group: server.group.clone(),
-            ..Filter::default()
-        };
         let here = |wanted: &HistoryQuery| format!("/server/{}{}", server.name, wanted.query());
         let (has_badges, has_widgets) = app.api.as_ref().map_or((false, false), Api::for_sites);
         // A second click restores the order of the server.
@@ -175,8 +170,7 @@ impl ServerPage {
                 .map(|motd| pieces(motd, MAX_MOTD_CHARS))
                 .unwrap_or_default(),
             target: show::cut(&server.target, 100),
-            group: (!server.group.is_empty())
-                .then(|| (show::cut(&server.group, 40), group.address())),
+            group: group_link(&server.group, 40),
             labels: server
                 .labels
                 .iter()
@@ -225,7 +219,7 @@ impl ServerPage {
 
 /// Returns why there are no names of players.
 fn nobody(row: &ServerRow) -> &'static str {
-    let last = row.last_sample.filter(|last| last.is_answered);
+    let last = row.last_answer();
     match (row.state, last) {
         (health::State::Down, _) => "The server is down.",
         (_, None) => "The server has not answered.",
@@ -238,7 +232,7 @@ fn nobody(row: &ServerRow) -> &'static str {
 /// status.
 fn status_at(row: &ServerRow) -> Option<Millis> {
     let status = row.last_status.as_ref().map_or(0, |status| status.at);
-    let sample = row.last_sample.filter(|last| last.is_answered);
+    let sample = row.last_answer();
     let at = status.max(sample.map_or(0, |sample| sample.at));
     (at > 0).then_some(at)
 }
@@ -249,7 +243,7 @@ fn figures(
     spoken_protocol: Option<&dyn Protocol>,
     now: Millis,
 ) -> Vec<Figure> {
-    let last = row.last_sample.filter(|last| last.is_answered);
+    let last = row.last_answer();
     let status = row.last_status.as_deref();
     let mut figures = Vec::new();
     let mut add = |name, value: Option<String>, note: String| {
