@@ -139,7 +139,7 @@ fn hilly() -> Column {
                 (_, _, 0) => [14, 15, 16, 16, 73, 13][dice.below(6)],
                 _ => 1,
             };
-            column.set_block(x, y, z, Block { id, metadata: 0 });
+            column.set_block(x, y, z, Block::new(id));
             column.set_sky_light(x, y, z, 0);
         }
         column.set_biome(x, z, if x > z { 1 } else { 4 });

@@ -41,7 +41,12 @@ pub struct Block {
 
 impl Block {
     /// Block of air: an empty position.
-    pub const AIR: Self = Self { id: 0, metadata: 0 };
+    pub const AIR: Self = Self::new(0);
+
+    /// Returns the block with this id and without metadata.
+    pub const fn new(id: u16) -> Self {
+        Self { id, metadata: 0 }
+    }
 }
 
 /// Sections present in a buffer. Bit 0 is the lowest section (spec/minecraft-12w.md#7).
@@ -683,7 +688,7 @@ mod tests {
         assert!(is_unload(masks, true) && !is_unload(masks, false));
         assert!(!is_unload(SectionMasks { primary: 1, add: 0 }, true));
         let mut column = Column::default();
-        column.set_block(1, 2, 3, Block { id: 1, metadata: 0 });
+        column.set_block(1, 2, 3, Block::new(1));
         column.apply(masks, true, &inflated).unwrap();
         assert_eq!(column, Column::default());
     }
@@ -869,7 +874,7 @@ mod tests {
     fn absent_sections_are_air_or_left_out() {
         let mut column = Column::default();
         let mut out = Vec::new();
-        column.set_block(0, 16, 0, Block { id: 1, metadata: 0 });
+        column.set_block(0, 16, 0, Block::new(1));
         assert_eq!(
             column.encode(0b111, true, &mut out),
             SectionMasks {
@@ -908,16 +913,8 @@ mod tests {
     fn an_add_array_that_became_zero_is_not_sent() {
         let mut column = Column::default();
         let mut out = Vec::new();
-        column.set_block(
-            0,
-            0,
-            0,
-            Block {
-                id: 256,
-                metadata: 0,
-            },
-        );
-        column.set_block(0, 0, 0, Block { id: 1, metadata: 0 });
+        column.set_block(0, 0, 0, Block::new(256));
+        column.set_block(0, 0, 0, Block::new(1));
         assert_eq!(
             column.encode(1, false, &mut out),
             SectionMasks { primary: 1, add: 0 }

@@ -130,7 +130,7 @@ pub(crate) fn local(coordinate: i32) -> u8 {
 mod tests {
     use super::*;
 
-    const STONE: Block = Block { id: 1, metadata: 0 };
+    const STONE: Block = Block::new(1);
 
     #[test]
     fn negative_coordinates_round_down() {

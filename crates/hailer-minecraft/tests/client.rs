@@ -265,7 +265,7 @@ fn stone() -> Column {
     let mut column = Column::default();
     for y in 0..64 {
         for place in 0..=255 {
-            column.set_block(place & 15, y, place >> 4, Block { id: 1, metadata: 0 });
+            column.set_block(place & 15, y, place >> 4, Block::new(1));
         }
     }
     column
@@ -561,7 +561,7 @@ fn floor(top: u8) -> Column {
     let mut column = Column::default();
     for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
         for y in 0..top {
-            column.set_block(x, y, z, Block { id: 1, metadata: 0 });
+            column.set_block(x, y, z, Block::new(1));
         }
     }
     column
@@ -652,7 +652,7 @@ fn walk_against_a_wall_ends() {
     let mut column = floor(64);
     for z in 0..16 {
         for y in 64..67 {
-            column.set_block(12, y, z, Block { id: 1, metadata: 0 });
+            column.set_block(12, y, z, Block::new(1));
         }
     }
     lab.column(0, 0, &column);

@@ -214,7 +214,7 @@ fn obstacles(
     block_at: &impl Fn([i32; 3]) -> Option<Block>,
 ) -> Vec<CollisionBox> {
     /// Adds walls for columns that are not loaded.
-    const WALL: Block = Block { id: 1, metadata: 0 };
+    const WALL: Block = Block::new(1);
     let mut min = start.min;
     let mut max = start.max;
     for ((low, high), by) in min.iter_mut().zip(&mut max).zip(motion) {
@@ -286,13 +286,10 @@ mod tests {
         |at| {
             let found = blocks.iter().find(|(place, ..)| *place == at);
             let floor = if at[1] < 64 { 1 } else { 0 };
-            Some(found.map_or(
-                Block {
-                    id: floor,
-                    metadata: 0,
-                },
-                |&(_, id, metadata)| Block { id, metadata },
-            ))
+            Some(found.map_or(Block::new(floor), |&(_, id, metadata)| Block {
+                id,
+                metadata,
+            }))
         }
     }
 

@@ -138,22 +138,7 @@ impl Client {
     }
 
     fn send_position_and_look(&mut self, position: Position) {
-        let Position {
-            feet: [x, y, z],
-            eyes,
-            yaw,
-            pitch,
-            is_on_ground: on_ground,
-        } = position;
-        self.reply(PlayerPositionLook {
-            x,
-            y,
-            stance: y + eyes,
-            z,
-            yaw,
-            pitch,
-            on_ground,
-        });
+        self.reply(PlayerPositionLook::from(position));
         self.play.sent = Some(position);
         self.play.since_position = 0;
     }
@@ -185,24 +170,25 @@ impl Client {
         let Some(position) = self.game.player.position else {
             return;
         };
-        let Position {
-            feet: [x, y, z],
-            eyes,
-            yaw,
-            pitch,
-            is_on_ground: on_ground,
-        } = position;
+        let whole = PlayerPositionLook::from(position);
         if self.game.player.vehicle.is_some() {
             return self.reply(PlayerPositionLook {
                 x: 0.0,
                 y: RIDING_Y,
                 stance: RIDING_Y,
                 z: 0.0,
-                yaw,
-                pitch,
-                on_ground,
+                ..whole
             });
         }
+        let PlayerPositionLook {
+            x,
+            y,
+            stance,
+            z,
+            yaw,
+            pitch,
+            on_ground,
+        } = whole;
         self.play.since_position += 1;
         let sent = self.play.sent.unwrap_or_default();
         let has_moved = sent.feet != position.feet || self.play.since_position >= POSITION_TICKS;
@@ -213,7 +199,7 @@ impl Client {
                 self.reply(PlayerPosition {
                     x,
                     y,
-                    stance: y + eyes,
+                    stance,
                     z,
                     on_ground,
                 });
@@ -504,6 +490,21 @@ impl Client {
         self.send(HeldItemChange { place: slot.into() })?;
         self.game.player.held = slot;
         Ok(())
+    }
+}
+
+impl From<Position> for PlayerPositionLook {
+    fn from(position: Position) -> Self {
+        let [x, y, z] = position.feet;
+        Self {
+            x,
+            y,
+            stance: y + position.eyes,
+            z,
+            yaw: position.yaw,
+            pitch: position.pitch,
+            on_ground: position.is_on_ground,
+        }
     }
 }
 

@@ -137,12 +137,12 @@ impl Server {
             }
             self.show_held(id);
             if left.is_empty() {
-                self.send_to(
+                self.send_to_watchers(
+                    entity,
                     CollectItem {
                         collected: entity,
                         collector,
                     },
-                    |other| other.seen.contains(&entity),
                 );
                 gone.push(entity);
             } else if let Some(item) = self.items.get_mut(&entity) {

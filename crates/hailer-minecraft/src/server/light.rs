@@ -233,7 +233,7 @@ mod tests {
         for (x, y, z) in
             (0..16).flat_map(|x| (0..10).flat_map(move |y| (0..16).map(move |z| (x, y, z))))
         {
-            column.set_block(x, y, z, Block { id: 1, metadata: 0 });
+            column.set_block(x, y, z, Block::new(1));
         }
         column
     }
@@ -242,7 +242,7 @@ mod tests {
     fn a_roof_is_dark_towards_its_middle_and_a_lamp_helps() {
         let mut column = ground();
         for (x, z) in (0..16).flat_map(|x| (0..16).map(move |z| (x, z))) {
-            column.set_block(x, 12, z, Block { id: 1, metadata: 0 });
+            column.set_block(x, 12, z, Block::new(1));
         }
         let dark = lit(column.clone(), &ground());
         assert_eq!([0, 1, 7].map(|x| dark.sky_light(x, 10, 7)), [14, 13, 7]);
@@ -281,7 +281,7 @@ mod tests {
             (15, 14)
         );
         for y in 8..10 {
-            column.set_block(5, y, 5, Block { id: 9, metadata: 0 });
+            column.set_block(5, y, 5, Block::new(9));
         }
         let wet = lit(column, &ground());
         assert_eq!([9, 8, 7, 2].map(|y| wet.sky_light(5, y, 5)), [12, 9, 9, 9]);
@@ -290,15 +290,7 @@ mod tests {
     #[test]
     fn light_enters_from_adjacent_columns() {
         let mut other = ground();
-        other.set_block(
-            0,
-            10,
-            5,
-            Block {
-                id: 89,
-                metadata: 0,
-            },
-        );
+        other.set_block(0, 10, 5, Block::new(89));
         assert_eq!(lit(ground(), &other).block_light(15, 10, 5), 14);
     }
 }

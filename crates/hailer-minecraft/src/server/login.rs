@@ -10,7 +10,7 @@ use crate::build::Build;
 use crate::crypto::{CipherKind, KeyPair, same_token};
 use crate::table::{
     EncryptionRequest, EncryptionResponse, Handshake, HandshakeReply, Kick, Login, LoginRequest,
-    Packet, PlayerListItem, SetSlot, SetWindowItems, SpawnPosition, TimeUpdate, UpdateHealth,
+    Packet, PlayerListItem, SetSlot, SetWindowItems, SpawnPosition, TimeUpdate,
 };
 use crate::types::{Bytes16, List16, Shrunk, Slot, WireString};
 
@@ -248,7 +248,7 @@ impl Server {
         };
         let entity = player.entity;
         let mode = player.mode;
-        let name = player.name.clone();
+        let ours = player.row();
         let abilities = player.abilities();
         self.send(
             id,
@@ -263,39 +263,17 @@ impl Server {
         self.send(id, SpawnPosition { x, y, z });
         self.send(id, abilities);
         self.send(id, TimeUpdate { time: self.time });
-        let row = |player: &Player| PlayerListItem {
-            name: player.name.as_str().into(),
-            online: true,
-            ping: player.ping,
-        };
-        let rows: Vec<_> = self
-            .clients
-            .values()
-            .filter_map(Client::player)
-            .map(row)
-            .collect();
-        for row in rows {
+        for row in self.list() {
             self.send(id, row);
         }
-        let ours = PlayerListItem {
-            name: name.as_str().into(),
-            online: true,
-            ping: 0,
-        };
+        let ours = PlayerListItem { ping: 0, ..ours };
         self.send_to(ours, |player| player.entity != entity);
         let place = self.spawn_place();
         self.teleport(id, place);
         self.send(id, TimeUpdate { time: self.time });
         self.send_inventory(id);
         // In creative mode too: vanilla sends it in the first tick.
-        self.send(
-            id,
-            UpdateHealth {
-                health: 20,
-                food: 20,
-                saturation: 5.0,
-            },
-        );
+        self.send_health(id, 20);
     }
 
     pub(super) fn level_type(&self) -> &'static str {

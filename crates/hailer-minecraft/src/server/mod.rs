@@ -36,7 +36,9 @@ pub use event::{Refusal, ServerEvent};
 use crate::build::Build;
 use crate::chunk::Column;
 use crate::crypto::{KeyError, KeyPair};
-use crate::table::{Chat, DestroyEntities, KeepAlive, Kick, Packet, PlayerListItem, TimeUpdate};
+use crate::table::{
+    Chat, DestroyEntities, KeepAlive, Kick, Packet, PlayerListItem, TimeUpdate, UpdateHealth,
+};
 use crate::types::List8;
 use bucket::Bucket;
 use client::{Client, Phase};
@@ -348,6 +350,27 @@ impl Server {
         }
     }
 
+    /// Sends a packet to all players who see an entity.
+    fn send_to_watchers(&mut self, entity: i32, packet: impl Into<Packet>) {
+        self.send_to(packet, |player| player.seen.contains(&entity));
+    }
+
+    /// Returns the list of players.
+    fn list(&self) -> Vec<PlayerListItem> {
+        let players = self.clients.values().filter_map(Client::player);
+        players.map(Player::row).collect()
+    }
+
+    /// Sends the health of a player, with full food.
+    fn send_health(&mut self, id: ClientId, health: i16) {
+        let health = UpdateHealth {
+            health,
+            food: 20,
+            saturation: 5.0,
+        };
+        self.send(id, health);
+    }
+
     fn broadcast(&mut self, text: &str) {
         self.send_to(Chat { text: text.into() }, |_| true);
     }
@@ -387,9 +410,9 @@ impl Server {
             Phase::Play(player) => {
                 self.vanish(player.entity);
                 let gone = PlayerListItem {
-                    name: player.name.as_str().into(),
                     online: false,
                     ping: 9999,
+                    ..player.row()
                 };
                 self.send_to(gone, |_| true);
                 self.broadcast(&format!("§e{} left the game.", player.name));
@@ -407,7 +430,7 @@ impl Server {
             entity,
             entities: List8::new(vec![entity]),
         };
-        self.send_to(gone, |player| player.seen.contains(&entity));
+        self.send_to_watchers(entity, gone);
         for player in self.clients.values_mut().filter_map(Client::player_mut) {
             player.seen.remove(&entity);
         }
@@ -430,18 +453,7 @@ impl Server {
             self.ask_for_signs_of_life();
         }
         if self.ticks.is_multiple_of(PING_TICKS) {
-            let row = |player: &Player| PlayerListItem {
-                name: player.name.as_str().into(),
-                online: true,
-                ping: player.ping,
-            };
-            let rows: Vec<_> = self
-                .clients
-                .values()
-                .filter_map(Client::player)
-                .map(row)
-                .collect();
-            for row in rows {
+            for row in self.list() {
                 self.send_to(row, |_| true);
             }
         }

@@ -6,7 +6,7 @@ use super::{ClientId, Server};
 use crate::chunk::Block;
 use crate::table::{
     Animation, BlockBreakAnimation, ClickWindow, ConfirmTransaction, EntityMetadata, EntityStatus,
-    Packet, PlayerTeleport, Respawn, UpdateHealth,
+    Packet, PlayerTeleport, Respawn,
 };
 use crate::types::Slot;
 
@@ -37,29 +37,13 @@ impl Server {
             Packet::TabComplete(asked) => self.complete(id, &asked.text.to_string()),
             Packet::Player(_) => self.step(id, None, None),
             Packet::PlayerPosition(to) => {
-                self.step(
-                    id,
-                    Some((
-                        Position {
-                            x: to.x,
-                            y: to.y,
-                            z: to.z,
-                        },
-                        to.stance,
-                    )),
-                    None,
-                );
+                let [x, y, z] = [to.x, to.y, to.z];
+                self.step(id, Some((Position { x, y, z }, to.stance)), None);
             }
             Packet::PlayerLook(to) => self.step(id, None, Some((to.yaw, to.pitch))),
             Packet::PlayerPositionLook(to) => {
-                let place = (
-                    Position {
-                        x: to.x,
-                        y: to.y,
-                        z: to.z,
-                    },
-                    to.stance,
-                );
+                let [x, y, z] = [to.x, to.y, to.z];
+                let place = (Position { x, y, z }, to.stance);
                 self.step(id, Some(place), Some((to.yaw, to.pitch)));
             }
             Packet::PlayerDigging(dig) => self.dig(id, &dig),
@@ -207,17 +191,8 @@ impl Server {
         let entity = player.entity;
         let name = player.name.clone();
         self.stop_digging(id);
-        self.send(
-            id,
-            UpdateHealth {
-                health: 0,
-                food: 20,
-                saturation: 5.0,
-            },
-        );
-        self.send_to(EntityStatus { entity, status: 3 }, |other| {
-            other.seen.contains(&entity)
-        });
+        self.send_health(id, 0);
+        self.send_to_watchers(entity, EntityStatus { entity, status: 3 });
         self.broadcast(&format!("{name} fell out of the world"));
     }
 
@@ -245,14 +220,7 @@ impl Server {
         );
         let place = self.spawn_place();
         self.teleport(id, place);
-        self.send(
-            id,
-            UpdateHealth {
-                health: 20,
-                food: 20,
-                saturation: 5.0,
-            },
-        );
+        self.send_health(id, 20);
         self.send_inventory(id);
     }
 
@@ -299,12 +267,12 @@ impl Server {
 
     fn swing(&mut self, id: ClientId) {
         if let Some(entity) = self.player(id).map(|player| player.entity) {
-            self.send_to(
+            self.send_to_watchers(
+                entity,
                 Animation {
                     entity,
                     animation: 1,
                 },
-                |other| other.seen.contains(&entity),
             );
         }
     }
@@ -324,9 +292,7 @@ impl Server {
         let entity = player.entity;
         let metadata = player.metadata();
         if player.flags != before {
-            self.send_to(EntityMetadata { entity, metadata }, |other| {
-                other.seen.contains(&entity)
-            });
+            self.send_to_watchers(entity, EntityMetadata { entity, metadata });
         }
     }
 
@@ -336,7 +302,7 @@ impl Server {
             .player(id)
             .map(|player| (player.entity, player.equipment()))
         {
-            self.send_to(equipment, |other| other.seen.contains(&entity));
+            self.send_to_watchers(entity, equipment);
         }
     }
 
@@ -439,7 +405,8 @@ impl Server {
     }
 
     pub(super) fn show_cracks(&mut self, breaker: i32, (x, y, z): (i32, i32, i32), stage: u8) {
-        self.send_to(
+        self.send_to_watchers(
+            breaker,
             BlockBreakAnimation {
                 breaker,
                 x,
@@ -447,7 +414,6 @@ impl Server {
                 z,
                 stage,
             },
-            |other| other.seen.contains(&breaker),
         );
     }
 }

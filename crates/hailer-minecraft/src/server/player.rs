@@ -4,7 +4,7 @@ use super::bucket::Bucket;
 use super::config::GameMode;
 use super::inventory::{HOTBAR, Inventory};
 use super::terrain::At;
-use crate::table::{EntityEquipment, PlayerAbilities, SpawnNamedEntity};
+use crate::table::{EntityEquipment, PlayerAbilities, PlayerListItem, SpawnNamedEntity};
 use crate::types::{Abilities, Absolute, Angle, Metadata, MetadataValue, Slot};
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::time::Duration;
@@ -153,6 +153,15 @@ impl Player {
 
     pub(super) fn held_item(&self) -> &Slot {
         self.inventory.slot(self.held_slot())
+    }
+
+    /// Returns the row of the player in the list of players.
+    pub(super) fn row(&self) -> PlayerListItem {
+        PlayerListItem {
+            name: self.name.as_str().into(),
+            online: true,
+            ping: self.ping,
+        }
     }
 
     pub(super) fn now(&self) -> ShownPosition {

@@ -114,7 +114,7 @@ impl Terrain {
                 y if y == height && height > SEA => GRASS,
                 _ => DIRT,
             };
-            column.set_block(x, y, z, Block { id, metadata: 0 });
+            column.set_block(x, y, z, Block::new(id));
         }
         let grows = height > SEA + 1;
         let kind = match height {
@@ -127,14 +127,8 @@ impl Terrain {
         column.set_biome(x, z, kind);
         if grows {
             let plant = match self.hash(20, bx, bz) % 256 {
-                0..=2 => Block {
-                    id: DANDELION,
-                    metadata: 0,
-                },
-                3..=4 => Block {
-                    id: ROSE,
-                    metadata: 0,
-                },
+                0..=2 => Block::new(DANDELION),
+                3..=4 => Block::new(ROSE),
                 5..=24 => TALL_GRASS,
                 _ => return,
             };
@@ -193,38 +187,14 @@ impl Terrain {
                     let bare = corner
                         && (y == top + 1 || self.hash(40 + u64::from(y), x + dx, z + dz) & 1 == 0);
                     if !bare {
-                        put(
-                            x + dx,
-                            y,
-                            z + dz,
-                            Block {
-                                id: LEAVES,
-                                metadata: 0,
-                            },
-                        );
+                        put(x + dx, y, z + dz, Block::new(LEAVES));
                     }
                 }
             }
             for y in ground + 1..=top {
-                put(
-                    x,
-                    y,
-                    z,
-                    Block {
-                        id: LOG,
-                        metadata: 0,
-                    },
-                );
+                put(x, y, z, Block::new(LOG));
             }
-            put(
-                x,
-                ground,
-                z,
-                Block {
-                    id: DIRT,
-                    metadata: 0,
-                },
-            );
+            put(x, ground, z, Block::new(DIRT));
         }
     }
 
@@ -275,7 +245,7 @@ fn flat(column: &mut Column, x: u8, z: u8) {
             FLAT => GRASS,
             _ => DIRT,
         };
-        column.set_block(x, y, z, Block { id, metadata: 0 });
+        column.set_block(x, y, z, Block::new(id));
     }
 }
 

@@ -223,7 +223,7 @@ impl Server {
         }
         for (entity, packets) in moves {
             for packet in packets {
-                self.send_to(packet, |player| player.seen.contains(&entity));
+                self.send_to_watchers(entity, packet);
             }
         }
     }
