@@ -24,20 +24,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             tokio::time::sleep(Duration::from_secs(2)).await;
             let id = ServerId(round % 12 + 1);
             let seed = round as u32;
-            changing.change(
-                Update {
-                    servers: vec![id],
-                    ..Update::default()
-                },
-                |row| {
-                    if let Some(last) = row.last_sample.as_mut().filter(|last| last.is_answered) {
-                        last.players = last
-                            .players
-                            .map(|players| (players + seed * 7 % 5).saturating_sub(2));
-                        last.at = fleet::now();
-                    }
-                },
-            );
+            changing.change(Update::of(vec![id]), |row| {
+                if let Some(last) = row.last_sample.as_mut().filter(|last| last.is_answered) {
+                    last.players = last
+                        .players
+                        .map(|players| (players + seed * 7 % 5).saturating_sub(2));
+                    last.at = fleet::now();
+                }
+            });
         }
     });
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;

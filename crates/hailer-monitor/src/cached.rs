@@ -4,7 +4,8 @@
 //! most 1/50 of a core. When a slow value expires, requests get the old one while a task computes a
 //! new one; they wait only if the old one is more than [`MAX_STALE`] past its expiry.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use crate::lock::lock;
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// A value stays valid for this multiple of the time that computing it took.
@@ -85,7 +86,7 @@ impl<T: Send + Sync + 'static> Cached<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<CacheEntry<T>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -62,6 +62,17 @@ pub enum State {
     Up,
 }
 
+impl State {
+    /// Returns the keyword in the API and on pages.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Down => "down",
+            Self::Unknown => "unknown",
+            Self::Up => "up",
+        }
+    }
+}
+
 /// The health of one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Health {

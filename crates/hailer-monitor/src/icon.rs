@@ -6,6 +6,7 @@
 //! Bounds: `MAX_TOTAL_BYTES` in memory; the oldest icons are evicted. The history stores the last
 //! icon of each server, at most one per server.
 
+use crate::lock::lock;
 use hailer::proto::model::Icon;
 use hailer::proto::wire::hexadecimal;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 /// Limit of all icons in memory, in bytes: about 4,500 different ones.
 const MAX_TOTAL_BYTES: usize = 32 << 20;
@@ -96,7 +97,7 @@ impl Icons {
     /// Keeps an icon and returns its digest. `None` if it is no valid image.
     pub fn insert(&self, icon: Icon) -> Option<IconId> {
         let id = IconId::of(&icon);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.0);
         if kept.by_id.contains_key(&id) {
             return Some(id);
         }
@@ -114,7 +115,7 @@ impl Icons {
 
     /// Returns the icon with a digest, if it is in memory.
     pub fn find(&self, id: IconId) -> Option<Arc<Icon>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.0);
         kept.by_id.get(&id).cloned()
     }
 }

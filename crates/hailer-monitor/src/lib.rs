@@ -28,6 +28,7 @@ pub mod health;
 pub mod history;
 pub mod icon;
 mod local;
+mod lock;
 pub mod monitor;
 pub mod monitor_health;
 mod node;

@@ -3,6 +3,7 @@
 use crate::alert::{self, Alerts};
 use crate::clock::WallClock;
 use crate::history::{History, Retention, WriterHealth};
+use crate::lock::lock;
 use crate::monitor_health::{ClockHealth, HistoryHealth};
 use crate::poll::{PollResult, Poller};
 use crate::sample::Millis;
@@ -10,7 +11,7 @@ use crate::sessions::Privacy;
 use crate::state::StateTable;
 use crate::watchlist::Watchlist;
 use futures_util::future::BoxFuture;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -70,6 +71,6 @@ impl LeaderAlerts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Alerts>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }

@@ -20,12 +20,14 @@ mod plan;
 
 use self::listed::ListedPolicies;
 use self::plan::{GamePlan, PlannedProbe};
+use crate::lock::lock;
+use crate::sample::millis;
 
 use crate::clock::WallClock;
 use crate::health::{Health, HealthRules};
 use crate::sample::{Event, EventKind, Millis, PollError, Sample, ValueChange};
 use crate::schedule::{DueSample, PollClock, Schedule};
-use crate::server::{Origin, Server, ServerId};
+use crate::server::{Origin, Server, ServerId, polled_target};
 use crate::state::{LastStatus, StateTable, Update};
 use crate::uptime::observed_ms;
 use compact_str::CompactString;
@@ -39,7 +41,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
@@ -116,11 +118,7 @@ impl Default for PollConfig {
 impl PollConfig {
     /// Returns the polling interval of a server, in milliseconds.
     fn interval_of(&self, server: &Server) -> Millis {
-        server
-            .interval
-            .unwrap_or(self.interval)
-            .as_millis()
-            .min(i64::MAX as u128) as Millis
+        millis(server.interval.unwrap_or(self.interval))
     }
 }
 
@@ -428,7 +426,7 @@ impl Poller {
         while servers.peek().is_some() {
             let mut read = Vec::new();
             for (server, known) in servers.by_ref().take(SERVERS_PER_LOCK) {
-                match asked(&server) {
+                match polled_target(&server.target) {
                     Ok((target, protocol)) => read.push((server, target, protocol, known)),
                     Err(problem) => refused.push((server, problem)),
                 }
@@ -492,14 +490,7 @@ impl Poller {
         list.watched.remove(&id);
         drop(list);
         self.shared.live.remove(id);
-        self.shared.live.change(
-            Update {
-                servers: vec![id],
-                has_list_changed: true,
-                ..Update::default()
-            },
-            |_| {},
-        );
+        self.shared.live.announce(vec![id]);
     }
 
     /// Takes over servers that another node has polled until now. Servers that are polled here
@@ -521,11 +512,7 @@ impl Poller {
         {
             let server = Arc::new(server);
             self.shared.live.set(server.clone());
-            let target = server
-                .target()
-                .ok()
-                .and_then(|target| Some((target.protocol?, target)));
-            let Some((protocol, target)) = target else {
+            let Ok((target, protocol)) = polled_target(&server.target) else {
                 wrong.push(server.id);
                 continue;
             };
@@ -635,18 +622,6 @@ impl Poller {
 /// A server, its parsed target, and its last stored state.
 type ParsedServer = (Server, Target, &'static dyn Protocol, Option<Health>);
 
-/// Parses the target of a server, which must have a protocol. The error describes the problem.
-fn asked(server: &Server) -> Result<(Target, &'static dyn Protocol), String> {
-    let target = server.target().map_err(|error| error.to_string())?;
-    match target.protocol {
-        Some(protocol) => Ok((target, protocol)),
-        None => Err(format!(
-            "{}: no protocol; write it as PROTOCOL://{0}",
-            server.target
-        )),
-    }
-}
-
 impl Drop for Poller {
     fn drop(&mut self) {
         self.shared.is_over.store(true, Ordering::Relaxed);
@@ -660,7 +635,7 @@ impl Drop for Poller {
 
 impl PollShared {
     fn table(&self) -> MutexGuard<'_, PollTable> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }
 
@@ -773,7 +748,7 @@ impl HttpProbes {
                     after: limit,
                 })
             });
-            let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut results = lock(&results);
             results.push((index, result));
         });
     }
@@ -873,7 +848,7 @@ impl DueProbes {
 }
 
 fn open(probes: &Mutex<OpenProbes>) -> MutexGuard<'_, OpenProbes> {
-    probes.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(probes)
 }
 
 impl ProbeSource for DueProbes {
@@ -975,7 +950,7 @@ impl ResultSink {
 
     fn take_http_results(&mut self) {
         let ended = {
-            let mut ended = self.http.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ended = lock(&self.http);
             std::mem::take(&mut *ended)
         };
         for (index, result) in ended {

@@ -101,10 +101,7 @@ mod tests {
                     ..Batch::default()
                 };
                 history.write(&batch).await.unwrap();
-                let update = crate::state::Update {
-                    servers: vec![server.id],
-                    ..Default::default()
-                };
+                let update = crate::state::Update::of(vec![server.id]);
                 running.change(update, |row| row.day.add_sample(&sample, now));
             }
             // The roll-ups run every few minutes, and miss the newest samples.
@@ -135,10 +132,7 @@ mod tests {
             .map(|minute| sample(start + minute * INTERVAL, minute % 3 > 0))
             .collect();
         let state = table(&server);
-        let update = || crate::state::Update {
-            servers: vec![server.id],
-            ..Default::default()
-        };
+        let update = || crate::state::Update::of(vec![server.id]);
         for sample in samples.iter().step_by(2) {
             state.change(update(), |row| row.day.add_sample(sample, sample.at));
         }

@@ -2,17 +2,20 @@
 
 use crate::server::ServerId;
 use serde::{Deserialize, Serialize};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// A time in Unix milliseconds, or a length of time in milliseconds.
 pub type Millis = i64;
 
 /// Returns the time of the system clock, in Unix milliseconds.
 pub fn unix_millis() -> Millis {
-    let time = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    time.as_millis() as Millis
+    let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    millis(time.unwrap_or_default())
+}
+
+/// Returns a length of time in milliseconds, at most 35,000 years, so that sums do not overflow.
+pub(crate) fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).map_or(1 << 50, |millis| millis.min(1 << 50))
 }
 
 /// Stored result of a poll. 56 bytes. JSON has the names of exports and of the API, without the server

@@ -2,6 +2,7 @@
 
 use hailer::Target;
 use hailer::client::{Host, TargetError};
+use hailer::proto::Protocol;
 use hailer::proto::model::is_control;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,6 +29,17 @@ pub enum Origin {
     Api,
     /// The list of a master server.
     Master,
+}
+
+impl Origin {
+    /// Returns the keyword in the history and the API.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Configuration => "configuration",
+            Self::Api => "api",
+            Self::Master => "master",
+        }
+    }
 }
 
 /// A server on the watchlist. JSON has its description, without the number.
@@ -58,6 +70,7 @@ pub struct Server {
 }
 
 mod interval_as_ms {
+    use crate::sample::millis;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;
 
@@ -65,8 +78,7 @@ mod interval_as_ms {
         interval: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        let interval = interval.map(|interval| interval.as_millis() as u64);
-        interval.serialize(to)
+        interval.map(millis).serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(
@@ -126,6 +138,19 @@ impl NewServer {
             interval: self.interval,
             origin: self.origin,
         }
+    }
+}
+
+/// Parses a target to be polled, which must have a protocol. The error describes the problem.
+pub(crate) fn polled_target(text: &str) -> Result<(Target, &'static dyn Protocol), String> {
+    let target: Target = text
+        .parse()
+        .map_err(|error: TargetError| error.to_string())?;
+    match target.protocol {
+        Some(protocol) => Ok((target, protocol)),
+        None => Err(format!(
+            "{text}: no protocol; write it as PROTOCOL://{text}"
+        )),
     }
 }
 

@@ -14,10 +14,10 @@ use crate::poll::PollResult;
 use crate::sample::{Event, EventKind, Millis};
 use crate::server::ServerId;
 use compact_str::CompactString;
+use hailer::proto::wire::hexadecimal;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::collections::HashMap;
-use std::fmt::Write;
 
 /// Limit of open sessions on all servers, about 30 MB. Players above this limit are not tracked.
 pub const MAX_SESSIONS: usize = 250_000;
@@ -68,15 +68,7 @@ impl Privacy {
                     Hmac::<Sha256>::new_from_slice(key).expect("keys of any length are taken");
                 mac.update(name.as_bytes());
                 let digest = mac.finalize().into_bytes();
-                Some(
-                    digest
-                        .iter()
-                        .take(8)
-                        .fold(String::with_capacity(16), |mut text, byte| {
-                            write!(text, "{byte:02x}").expect("texts take everything");
-                            text
-                        }),
-                )
+                Some(hexadecimal(&digest[..8]))
             }
         }
     }
@@ -88,7 +80,6 @@ pub struct SessionTracker {
     privacy: Privacy,
     servers: HashMap<ServerId, Vec<OpenSession>>,
     len: usize,
-    unfollowed: u64,
 }
 
 /// An open session. The sessions of a server are sorted by player.
@@ -109,7 +100,6 @@ impl SessionTracker {
             privacy,
             servers: HashMap::new(),
             len: 0,
-            unfollowed: 0,
         }
     }
 
@@ -189,7 +179,6 @@ impl SessionTracker {
                 continue;
             }
             if self.len + open.len() >= MAX_SESSIONS || open.len() >= MAX_SESSIONS_PER_SERVER {
-                self.unfollowed += 1;
                 continue;
             }
             write.push(PlayerSession {
@@ -269,11 +258,6 @@ impl SessionTracker {
     /// Returns whether there are no open sessions.
     pub fn is_empty(&self) -> bool {
         self.len == 0
-    }
-
-    /// Returns how many players were not tracked because a limit was reached.
-    pub fn unfollowed(&self) -> u64 {
-        self.unfollowed
     }
 }
 
@@ -487,6 +471,5 @@ mod tests {
             );
             assert!(sessions.len() <= MAX_SESSIONS_PER_SERVER);
         }
-        assert!(sessions.unfollowed() > 0);
     }
 }

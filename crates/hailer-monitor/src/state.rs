@@ -3,6 +3,7 @@
 //! The poller writes it. A reader copies what it needs under the lock; large parts are behind an
 //! `Arc`.
 
+mod endpoints;
 pub(crate) mod find;
 pub(crate) mod index;
 mod row;
@@ -10,13 +11,16 @@ pub(crate) mod totals;
 
 pub use self::row::{DAY_BUCKET_MS, DAY_BUCKETS, Day, HalfHour, LastStatus, ServerRow};
 
+use self::endpoints::{Endpoint, Endpoints};
 use self::index::Index;
 use self::totals::Totals;
 use crate::cached::Cached;
 use crate::icon::Icons;
 use crate::sample::{Event, Millis};
 use crate::server::{Server, ServerId};
+use hailer::client::Host;
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
@@ -37,6 +41,16 @@ pub struct Update {
     pub events: Vec<Event>,
     /// Whether servers were added, removed or described differently.
     pub has_list_changed: bool,
+}
+
+impl Update {
+    /// Returns an update of these rows, without events.
+    pub fn of(servers: impl IntoIterator<Item = ServerId>) -> Self {
+        Self {
+            servers: servers.into_iter().collect(),
+            ..Self::default()
+        }
+    }
 }
 
 /// State of all servers.
@@ -63,6 +77,7 @@ struct Rows {
     free: Vec<u32>,
     by_id: HashMap<ServerId, u32>,
     by_name: HashMap<String, ServerId>,
+    endpoints: Endpoints,
 }
 
 impl Rows {
@@ -77,23 +92,45 @@ impl Rows {
     }
 
     fn set(&mut self, server: Arc<Server>) {
-        if let Some(name) = self.get(server.id).map(|old| old.server.name.clone()) {
-            self.by_name.remove(&name);
+        let known = self.by_id.get(&server.id).copied();
+        let old = known.and_then(|place| self.places[place as usize].as_deref_mut());
+        if let Some(row) = old {
+            self.by_name.remove(&row.server.name);
+            self.by_name.insert(server.name.clone(), server.id);
+            if row.server.target == server.target {
+                row.server = server;
+            } else {
+                self.endpoints.remove(row);
+                *row = ServerRow::new(server);
+                self.endpoints.insert(row);
+            }
+            return;
         }
         self.by_name.insert(server.name.clone(), server.id);
-        match self.get_mut(server.id) {
-            Some(row) if row.server.target == server.target => row.server = server,
-            Some(row) => *row = ServerRow::new(server),
-            None => {
-                let place = self.free.pop().unwrap_or(self.places.len() as u32);
-                self.by_id.insert(server.id, place);
-                let row = Some(Box::new(ServerRow::new(server)));
-                match self.places.get_mut(place as usize) {
-                    Some(free) => *free = row,
-                    None => self.places.push(row),
-                }
-            }
+        let place = self.free.pop().unwrap_or(self.places.len() as u32);
+        self.by_id.insert(server.id, place);
+        let row = Box::new(ServerRow::new(server));
+        self.endpoints.insert(&row);
+        match self.places.get_mut(place as usize) {
+            Some(free) => *free = Some(row),
+            None => self.places.push(Some(row)),
         }
+    }
+
+    /// Changes a row. Its endpoints follow the address that has replied last.
+    fn change(&mut self, id: ServerId, change: impl FnOnce(&mut ServerRow)) -> Option<&ServerRow> {
+        let place = *self.by_id.get(&id)? as usize;
+        let row = self.places.get_mut(place)?.as_deref_mut()?;
+        let address = |row: &ServerRow| row.last_status.as_ref().and_then(|last| last.address);
+        let old = row.last_status.clone();
+        change(row);
+        if old.as_ref().and_then(|last| last.address) != address(row) {
+            let new = std::mem::replace(&mut row.last_status, old);
+            self.endpoints.remove(row);
+            row.last_status = new;
+            self.endpoints.insert(row);
+        }
+        Some(row)
     }
 
     fn remove(&mut self, id: ServerId) {
@@ -102,6 +139,7 @@ impl Rows {
         };
         if let Some(row) = self.places[place as usize].take() {
             self.by_name.remove(&row.server.name);
+            self.endpoints.remove(&row);
         }
         self.free.push(place);
     }
@@ -146,8 +184,7 @@ impl StateTable {
         {
             let mut rows = self.write();
             for id in &update.servers {
-                if let Some(row) = rows.get_mut(*id) {
-                    change(row);
+                if let Some(row) = rows.change(*id, &mut change) {
                     newest = newest.max(row.last_sample.map(|last| last.at));
                 }
             }
@@ -159,6 +196,15 @@ impl StateTable {
         }
         // Without subscribers, sending fails. That is no error.
         let _ = self.updates.send(Arc::new(update));
+    }
+
+    /// Notifies the subscribers that these servers were added, removed or described differently.
+    pub(crate) fn announce(&self, servers: Vec<ServerId>) {
+        let update = Update {
+            has_list_changed: true,
+            ..Update::of(servers)
+        };
+        self.change(update, |_| {});
     }
 
     /// Returns when the newest event since the start was found, in Unix milliseconds.
@@ -223,6 +269,30 @@ impl StateTable {
     /// Returns a copy of a row.
     pub fn row(&self, id: ServerId) -> Option<ServerRow> {
         self.read().get(id).cloned()
+    }
+
+    /// Returns the name of a server other than `own` that is polled at this host and query port, or at
+    /// one of its addresses.
+    pub(crate) fn same_place(
+        &self,
+        own: Option<ServerId>,
+        host: &Host,
+        addresses: &[SocketAddr],
+        port: u16,
+    ) -> Option<String> {
+        let rows = self.read();
+        let of_address = addresses.iter().flat_map(|address| {
+            let target = Endpoint::Target(Host::Address(address.ip()), address.port());
+            [target, Endpoint::Reached(*address)]
+        });
+        let others = [Endpoint::Target(host.clone(), port)]
+            .into_iter()
+            .chain(of_address)
+            .flat_map(|endpoint| rows.endpoints.at(&endpoint).iter().copied())
+            .filter(|id| Some(*id) != own);
+        others
+            .min()
+            .and_then(|id| Some(rows.get(id)?.server.name.clone()))
     }
 
     /// Returns a copy of the row with this name.
@@ -293,6 +363,7 @@ impl StateTable {
 mod tests {
     use super::*;
     use crate::sample::Sample;
+    use crate::server::{NewServer, Origin};
 
     #[test]
     fn rows_keep_their_places() {
@@ -310,13 +381,9 @@ mod tests {
         (0..count).for_each(|id| live.set(server(id, format!("s{id}"), "ugp://127.0.0.1")));
         (0..10).for_each(|id| live.remove(ServerId(id * 100)));
         (0..5).for_each(|id| live.set(server(count + id, format!("new{id}"), "ugp://127.0.0.1")));
-        live.change(
-            Update {
-                servers: vec![ServerId(7), ServerId(8)],
-                ..Update::default()
-            },
-            |row| row.since = 1,
-        );
+        live.change(Update::of(vec![ServerId(7), ServerId(8)]), |row| {
+            row.since = 1
+        });
         live.set(server(7, "seven".into(), "ugp://127.0.0.1"));
         live.set(server(8, "eight".into(), "ugp://127.0.0.2"));
         let all = live.pick(|row| Some(row.server.id));
@@ -412,14 +479,67 @@ mod tests {
         assert_eq!(row.protocol(), "minecraft-query");
     }
 
+    #[test]
+    fn servers_are_found_by_their_place() {
+        let live = StateTable::default();
+        let server = |id, name: &str, target: &str| {
+            let new = NewServer::new(name, target, Origin::Api);
+            new.with_id(ServerId(id))
+        };
+        live.set(server(1, "name", "ugp://Play.Example.com:7"));
+        live.set(server(2, "address", "ugp://192.0.2.2:7"));
+        let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+        let reply = |id: i64, from: &str| {
+            let from = address(from);
+            live.change(Update::of([ServerId(id)]), |row| {
+                row.last_status = Some(Arc::new(LastStatus {
+                    address: Some(from),
+                    ..LastStatus::default()
+                }));
+            });
+        };
+        let named = |own: Option<i64>, target: &str, addresses: &[&str]| {
+            let (host, port) = crate::server::place(target).unwrap();
+            let addresses: Vec<_> = addresses.iter().map(|text| address(text)).collect();
+            live.same_place(own.map(ServerId), &host, &addresses, port)
+        };
+        let same = |target: &str| named(None, target, &[]);
+        assert_eq!(same("ugp://play.example.com:7").as_deref(), Some("name"));
+        assert_eq!(named(Some(1), "ugp://play.example.com:7", &[]), None);
+        assert_eq!(same("ugp://play.example.com:8"), None);
+        assert_eq!(same("ugp://192.0.2.2:7").as_deref(), Some("address"));
+        let other = |addresses: &[&str]| named(None, "ugp://other.example.com:7", addresses);
+        assert_eq!(
+            other(&["192.0.2.9:7", "192.0.2.2:7"]).as_deref(),
+            Some("address")
+        );
+        // The address of a name is that of its last reply.
+        assert_eq!(other(&["192.0.2.1:7"]), None);
+        reply(1, "192.0.2.1:7");
+        assert_eq!(other(&["192.0.2.1:7"]).as_deref(), Some("name"));
+        reply(1, "192.0.2.3:7");
+        assert_eq!(other(&["192.0.2.1:7"]), None);
+        assert_eq!(other(&["192.0.2.3:7"]).as_deref(), Some("name"));
+        // A server with an address in its target is only there.
+        reply(2, "192.0.2.4:7");
+        assert_eq!(other(&["192.0.2.4:7"]), None);
+        live.set(server(1, "renamed", "ugp://play.example.com:7"));
+        assert_eq!(other(&["192.0.2.3:7"]).as_deref(), Some("renamed"));
+        live.set(server(1, "moved", "ugp://new.example.com:7"));
+        assert_eq!(other(&["192.0.2.3:7"]), None);
+        live.remove(ServerId(2));
+        assert_eq!(same("ugp://192.0.2.2:7"), None);
+        assert_eq!(live.read().endpoints.len(), 1, "nothing is left behind");
+    }
+
     /// Databases and nodes of earlier versions have statuses in this form.
     #[test]
     fn stored_statuses_keep_their_form() {
         let json = r#"{"at":5,"address":"192.0.2.1:7","protocol":"a2s","title":"T","motd":["§aM",true],"game":"G","version":"1","map":"w","max":9,"has_password":true,"has_anti_cheat":false,"bots":2,"icon":"000102030405060708090a0b0c0d0e0f"}"#;
         let mut status: LastStatus = serde_json::from_str(json).unwrap();
         assert_eq!(serde_json::to_string(&status).unwrap(), json);
-        assert_eq!(status.motd, Some(hailer::Text::legacy("§aM")));
-        status.motd = Some(hailer::Text::unformatted("§aM"));
+        assert_eq!(status.motd, Some(hailer::proto::Text::legacy("§aM")));
+        status.motd = Some(hailer::proto::Text::unformatted("§aM"));
         status.players = ["Alice".into()].into();
         status.answer = (*b"{}").into();
         let unformatted = json.replace("true],", "false],");

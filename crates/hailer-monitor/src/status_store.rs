@@ -49,10 +49,7 @@ impl StatusStore {
                 statuses.insert(id, Arc::new(status));
             }
         }
-        let update = Update {
-            servers: statuses.keys().copied().collect(),
-            ..Update::default()
-        };
+        let update = Update::of(statuses.keys().copied());
         live.change(update, |row| {
             if row.last_status.is_none() {
                 row.last_status = statuses.remove(&row.server.id);
@@ -159,10 +156,7 @@ mod tests {
             bots: Some(2),
             ..LastStatus::default()
         });
-        let update = Update {
-            servers: vec![ServerId(1)],
-            ..Update::default()
-        };
+        let update = Update::of(vec![ServerId(1)]);
         live.change(update, |row| row.last_status = Some(status.clone()));
     }
 
@@ -208,10 +202,7 @@ mod tests {
             icon: id,
             ..LastStatus::default()
         });
-        let update = Update {
-            servers: vec![ServerId(1)],
-            ..Update::default()
-        };
+        let update = Update::of(vec![ServerId(1)]);
         live.change(update, |row| row.last_status = Some(status.clone()));
         store.save(&live).await.unwrap();
 

@@ -323,10 +323,7 @@ async fn icons_come_from_our_own_origin() {
     let icon = Icon::from_png(PNG).unwrap();
     let id = site.live.icons().insert(icon).unwrap();
     let server = site.live.named("harbour").unwrap().server.id;
-    let update = Update {
-        servers: vec![server],
-        ..Update::default()
-    };
+    let update = Update::of(vec![server]);
     site.live.change(update, |row| {
         let mut status = row.last_status.as_deref().cloned().unwrap_or_default();
         status.icon = Some(id);
@@ -399,10 +396,7 @@ async fn servers_that_are_down_come_first_with_their_full_reason() {
         fleet::fleet(fleet::now()),
         fleet::history(fleet::now()).await,
     );
-    let update = Update {
-        servers: vec![site.live.named("old-mill").unwrap().server.id],
-        ..Update::default()
-    };
+    let update = Update::of(vec![site.live.named("old-mill").unwrap().server.id]);
     let reason = format!("no answer within 3 s;{}", " the reason goes on".repeat(15));
     site.live.change(update, |row| {
         let error = PollError {
@@ -430,10 +424,7 @@ async fn a_server_without_names_of_players_says_why() {
         (State::Up, true, Some(0), "No players are online."),
         (State::Up, true, Some(3), "The server lists no names."),
     ] {
-        let update = Update {
-            servers: vec![site.live.named("harbour").unwrap().server.id],
-            ..Update::default()
-        };
+        let update = Update::of(vec![site.live.named("harbour").unwrap().server.id]);
         site.live.change(update, |row| {
             row.state = state;
             row.last_status = None;
@@ -900,13 +891,7 @@ async fn every_page_shows_problems_of_the_monitor() {
     wrong.store(false, Ordering::Relaxed);
     let mut received = String::new();
     while !received.contains("event: rows") {
-        site.live.change(
-            Update {
-                servers: vec![ServerId(3)],
-                ..Update::default()
-            },
-            |_| {},
-        );
+        site.live.change(Update::of(vec![ServerId(3)]), |_| {});
         let frame = tokio::time::timeout(Duration::from_secs(20), body.frame())
             .await
             .expect("something comes")
@@ -952,16 +937,10 @@ async fn event_streams_send_shown_rows_once_per_second() {
     };
     assert!(next().await.unwrap().contains("retry: 3000"));
     let change = |id, players| {
-        site.live.change(
-            Update {
-                servers: vec![ServerId(id)],
-                ..Update::default()
-            },
-            |row| {
-                row.last_sample.as_mut().unwrap().players = Some(players);
-                row.state = State::Up;
-            },
-        );
+        site.live.change(Update::of(vec![ServerId(id)]), |row| {
+            row.last_sample.as_mut().unwrap().players = Some(players);
+            row.state = State::Up;
+        });
     };
     change(1, 11);
     change(3, 33);
@@ -1023,13 +1002,7 @@ async fn event_page_is_notified_of_new_and_recent_events() {
     let at = fleet::now();
     let mut open = receive(at).await;
     assert!(next(&mut open).await.unwrap().contains("retry: 3000"));
-    site.live.change(
-        Update {
-            servers: vec![ServerId(3)],
-            ..Update::default()
-        },
-        |_| {},
-    );
+    site.live.change(Update::of(vec![ServerId(3)]), |_| {});
     assert_eq!(next(&mut open).await, None, "a sample is not an event");
     let event = Event {
         server: ServerId(3),

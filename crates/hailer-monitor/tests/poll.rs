@@ -208,10 +208,7 @@ async fn the_stored_status_stays_until_the_server_answers() {
         version: Some("1.0".into()),
         ..LastStatus::default()
     });
-    let update = Update {
-        servers: vec![ServerId(1)],
-        ..Update::default()
-    };
+    let update = Update::of(vec![ServerId(1)]);
     live.change(update, |row| row.last_status = Some(stored.clone()));
     let version = || {
         let status = live.named("server-1").unwrap().last_status?;

@@ -146,27 +146,21 @@ pub fn crowd(count: i64, now: Millis) -> Arc<StateTable> {
             &group,
             "minecraft-query",
         ));
-        live.change(
-            Update {
-                servers: vec![ServerId(id)],
-                ..Update::default()
-            },
-            |row| {
-                row.state = if id % 50 == 0 { State::Down } else { State::Up };
-                row.since = now - id * 1_000;
-                row.last_status = Some(last_status.clone());
-                row.last_sample = Some(sample(ServerId(id), now, (id * 7 % 90) as u32, id as u64));
-                for half_hour in 0..48 {
-                    let players = (id + half_hour) * 13 % 2_000;
-                    row.day.add(
-                        now - half_hour * 1_800_000,
-                        1_800_000,
-                        1_800_000,
-                        players as f32 / 30.0,
-                    );
-                }
-            },
-        );
+        live.change(Update::of(vec![ServerId(id)]), |row| {
+            row.state = if id % 50 == 0 { State::Down } else { State::Up };
+            row.since = now - id * 1_000;
+            row.last_status = Some(last_status.clone());
+            row.last_sample = Some(sample(ServerId(id), now, (id * 7 % 90) as u32, id as u64));
+            for half_hour in 0..48 {
+                let players = (id + half_hour) * 13 % 2_000;
+                row.day.add(
+                    now - half_hour * 1_800_000,
+                    1_800_000,
+                    1_800_000,
+                    players as f32 / 30.0,
+                );
+            }
+        });
     }
     live
 }
@@ -226,46 +220,39 @@ pub fn stands(
     let max = status.players.max.unwrap_or(100) as u32;
     let last_status =
         (state != State::Unknown).then(|| Arc::new(last_status(protocol, status, now)));
-    live.change(
-        Update {
-            servers: vec![id],
-            ..Update::default()
-        },
-        |row| {
-            row.state = state;
-            row.is_flapping = seed == 19;
-            row.since =
-                now - [86_400_000 * 3, 7_200_000, 60_000 * 12, 86_400_000 * 40][seed as usize % 4];
-            row.last_status = last_status.clone();
-            if state == State::Up {
-                let mut last = sample(id, now, status.players.count() as u32, seed);
-                last.max = Some(max);
-                row.last_sample = Some(last);
-            }
-            if state == State::Down {
-                row.last_sample = Some(Sample {
-                    is_answered: false,
-                    players: None,
-                    latency: None,
-                    max: None,
-                    ..sample(id, now, 0, seed)
-                });
-                let error = PollError {
-                    kind: "silence".into(),
-                    message: "no answer within 3 s".into(),
-                };
-                row.error = Some(Arc::new(error));
-            }
-            for half_hour in (0..48).filter(|_| state != State::Unknown) {
-                let at = now - half_hour * 1_800_000;
-                let is_out =
-                    state == State::Down && half_hour < 2 || seed % 6 == 4 && half_hour == 20;
-                let up_ms = if is_out { 540_000 } else { 1_800_000 };
-                row.day
-                    .add(at, 1_800_000, up_ms, players(seed, at, max) as f32);
-            }
-        },
-    );
+    live.change(Update::of(vec![id]), |row| {
+        row.state = state;
+        row.is_flapping = seed == 19;
+        row.since =
+            now - [86_400_000 * 3, 7_200_000, 60_000 * 12, 86_400_000 * 40][seed as usize % 4];
+        row.last_status = last_status.clone();
+        if state == State::Up {
+            let mut last = sample(id, now, status.players.count() as u32, seed);
+            last.max = Some(max);
+            row.last_sample = Some(last);
+        }
+        if state == State::Down {
+            row.last_sample = Some(Sample {
+                is_answered: false,
+                players: None,
+                latency: None,
+                max: None,
+                ..sample(id, now, 0, seed)
+            });
+            let error = PollError {
+                kind: "silence".into(),
+                message: "no answer within 3 s".into(),
+            };
+            row.error = Some(Arc::new(error));
+        }
+        for half_hour in (0..48).filter(|_| state != State::Unknown) {
+            let at = now - half_hour * 1_800_000;
+            let is_out = state == State::Down && half_hour < 2 || seed % 6 == 4 && half_hour == 20;
+            let up_ms = if is_out { 540_000 } else { 1_800_000 };
+            row.day
+                .add(at, 1_800_000, up_ms, players(seed, at, max) as f32);
+        }
+    });
 }
 
 /// Returns the status that a client gets when it queries this server in its protocol.

@@ -315,7 +315,7 @@ pub fn test(receiver: &OpenReceiver, page: Option<&str>, now: Millis) -> Result<
 
 impl fmt::Debug for OpenReceiver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outlet")
+        f.debug_struct("OpenReceiver")
             .field("name", &self.name)
             .field("to", &format_args!("{self}"))
             .finish_non_exhaustive()

@@ -795,9 +795,7 @@ fn affected_server(
     item.state = match row.state {
         // The state of an outage that lasts, and of its end.
         _ if row.is_flapping && !(condition == Condition::Down && row.is_settled) => "flapping",
-        crate::health::State::Down => "down",
-        crate::health::State::Unknown => "unknown",
-        crate::health::State::Up => "up",
+        state => state.word(),
     }
     .into();
     if condition == Condition::Flapping {

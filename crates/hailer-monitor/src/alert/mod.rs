@@ -54,9 +54,9 @@ pub use rule::{Change, Condition, Rule, RuleError, ServerFilter};
 pub use template::{Placeholder, Template};
 
 use crate::history::{History, HistoryError};
-use crate::sample::Millis;
-use crate::sample::unix_millis as now;
-use crate::server::{Server, ServerId};
+use crate::lock::lock;
+use crate::sample::{Millis, millis, unix_millis as now};
+use crate::server::ServerId;
 use crate::state::{ServerRow, StateTable, Update};
 use governor::clock::Clock;
 use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
@@ -65,7 +65,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -246,7 +246,6 @@ impl CheckedConfig {
 /// Running alerts. Dropping it stops them; undelivered messages are sent after the next start.
 #[derive(Debug)]
 pub struct Alerts {
-    config: Arc<CheckedConfig>,
     engine: Arc<Mutex<AlertEngine>>,
     queue: Arc<MessageQueue>,
     tasks: Vec<JoinHandle<()>>,
@@ -312,7 +311,6 @@ impl Alerts {
             server.iter().for_each(|server| engine.describe(server));
         }
         let engine = Arc::new(Mutex::new(engine));
-        let config = Arc::new(config);
         let updates = live.listen();
         let evaluation = evaluate(engine.clone(), queue.clone(), live, updates, interval);
         let mut tasks = vec![tokio::spawn(evaluation)];
@@ -324,38 +322,10 @@ impl Alerts {
             )));
         }
         Ok(Self {
-            config,
             engine,
             queue,
             tasks,
         })
-    }
-
-    /// Sends a test message to a receiver.
-    ///
-    /// # Errors
-    /// If there is no such receiver, or why the message was not accepted.
-    pub async fn test(&self, receiver: &str) -> Result<(), String> {
-        let config = self.config.clone();
-        let receiver = receiver.to_owned();
-        on_thread(move || config.test(&receiver))
-            .await
-            .unwrap_or_else(|| Err(NO_THREAD.into()))
-    }
-
-    /// Rules and receivers.
-    pub fn config(&self) -> &CheckedConfig {
-        &self.config
-    }
-
-    /// Returns the rules that watch a server.
-    pub fn rules_of(&self, server: &Server) -> Vec<Rule> {
-        self.config
-            .rules
-            .iter()
-            .filter(|rule| rule.watches(server))
-            .cloned()
-            .collect()
     }
 
     /// Returns the open incidents of one server, or of all, the oldest first.
@@ -556,16 +526,6 @@ async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static)
         .spawn(work)
         .ok()?;
     receiver.await.ok()
-}
-
-fn lock(engine: &Mutex<AlertEngine>) -> MutexGuard<'_, AlertEngine> {
-    engine.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis())
-        .unwrap_or(Millis::MAX)
-        .min(1 << 50)
 }
 
 /// Returns a random number, or 0 if the system has none: delays are not shortened then.

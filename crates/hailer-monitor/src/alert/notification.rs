@@ -3,6 +3,7 @@
 use super::template::Template;
 use crate::sample::Millis;
 use crate::server::ServerId;
+use hailer::proto::wire::hexadecimal;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -240,9 +241,5 @@ impl Notification {
 
 /// Returns the first 16 bytes of a digest as hexadecimal digits.
 pub(super) fn hex(digest: &[u8]) -> String {
-    digest
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    hexadecimal(&digest[..16])
 }

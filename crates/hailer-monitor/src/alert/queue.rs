@@ -12,6 +12,7 @@ use super::engine::{IncidentKey, OpenIncident, TickOutput};
 use super::notification::{AffectedServer, Notification, NotificationKind, hex};
 use super::{AlertHealth, MAX_BACKOFF};
 use crate::history::{History, HistoryError, Insert, Values, run};
+use crate::lock::lock;
 use crate::sample::Millis;
 use crate::server::ServerId;
 use serde::Serialize;
@@ -19,7 +20,7 @@ use sha2::{Digest, Sha256};
 use sqlx::any::AnyRow;
 use sqlx::{AssertSqlSafe, Row};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Maximum number of messages waiting for one receiver; beyond it, the oldest is given up.
@@ -261,7 +262,7 @@ impl MessageQueue {
     ) -> Result<(Self, Vec<OpenIncident>), HistoryError> {
         let mut inner = QueueState::default();
         let rows = sqlx::query(
-            "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
+            "SELECT id, receiver, number, made, due, is_held, state, attempts, error, notification FROM alert_message
              WHERE state = 0 ORDER BY number",
         )
         .fetch_all(&history.pool)
@@ -510,7 +511,7 @@ impl MessageQueue {
         for (message, is_new) in pending.messages.values() {
             let done = if *is_new {
                 sqlx::query(
-                    "INSERT INTO alert_message (id, receiver, number, made, due, held, state, attempts, error, firing)
+                    "INSERT INTO alert_message (id, receiver, number, made, due, is_held, state, attempts, error, notification)
                      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING",
                 )
                 .bind(message.id.as_str())
@@ -526,7 +527,7 @@ impl MessageQueue {
                 .execute(&mut *change)
                 .await?
             } else {
-                sqlx::query("UPDATE alert_message SET due = $1, state = $2, attempts = $3, error = $4, firing = $5 WHERE id = $6")
+                sqlx::query("UPDATE alert_message SET due = $1, state = $2, attempts = $3, error = $4, notification = $5 WHERE id = $6")
                     .bind(message.due)
                     .bind(message.state.number())
                     .bind(i64::from(message.attempts))
@@ -541,9 +542,9 @@ impl MessageQueue {
             }
         }
         let table = Insert {
-            head: "INSERT INTO alert_open (rule, server, since, told) VALUES ",
+            head: "INSERT INTO alert_open (rule, server, since, notified_at) VALUES ",
             columns: 4,
-            tail: " ON CONFLICT (rule, server) DO UPDATE SET since = excluded.since, told = excluded.told",
+            tail: " ON CONFLICT (rule, server) DO UPDATE SET since = excluded.since, notified_at = excluded.notified_at",
         };
         let mut open = Vec::new();
         for ((rule, server), entry) in &pending.open {
@@ -629,13 +630,13 @@ impl MessageQueue {
     }
 
     fn inner(&self) -> MutexGuard<'_, QueueState> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.inner)
     }
 }
 
 /// Reads the open incidents.
 pub(super) async fn open(history: &History) -> Result<Vec<OpenIncident>, HistoryError> {
-    let rows = sqlx::query("SELECT rule, server, since, told FROM alert_open")
+    let rows = sqlx::query("SELECT rule, server, since, notified_at FROM alert_open")
         .fetch_all(&history.pool)
         .await?;
     let open = rows.iter().map(|row| {
@@ -671,7 +672,7 @@ pub(super) async fn log(
     before: i64,
     limit: u32,
 ) -> Result<Vec<QueuedMessage>, HistoryError> {
-    let text = "SELECT id, receiver, number, made, due, held, state, attempts, error, firing FROM alert_message
+    let text = "SELECT id, receiver, number, made, due, is_held, state, attempts, error, notification FROM alert_message
                 WHERE number < $1 ORDER BY number DESC LIMIT $2";
     let rows = sqlx::query(text)
         .bind(before)

@@ -7,7 +7,7 @@ use super::notification::{ConditionKind, MessageConfig, Priority};
 use super::quiet::{QuietHours, read_zone};
 use super::template::{MAX_TEMPLATE_BYTES, Template};
 use crate::health::State;
-use crate::sample::Millis;
+use crate::sample::{Millis, millis};
 use crate::server::Server;
 use crate::state::ServerRow;
 use serde::{Deserialize, Deserializer};
@@ -339,9 +339,7 @@ impl<'de> Deserialize<'de> for ConfigDuration {
 
 impl ConfigDuration {
     fn millis(&self) -> Millis {
-        Millis::try_from(self.0.as_millis())
-            .unwrap_or(Millis::MAX)
-            .min(1 << 50)
+        millis(self.0)
     }
 }
 

@@ -4,10 +4,11 @@
 //! samples would have times of another poll. It still shows pages and writes results.
 
 use super::{ClockCheck, ClockHealth, Reference, Shared};
-use crate::sample::Millis;
 use hailer::support::link::RedisConnection;
+use crate::lock::lock;
+use crate::sample::{Millis, millis};
 use redis::{RedisResult, cmd};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -53,7 +54,7 @@ impl Shared {
 
     /// Returns whether the clock is too wrong for polling.
     pub(super) fn has_wrong_clock(&self) -> bool {
-        let interval = self.interval.as_millis() as Millis;
+        let interval = millis(self.interval);
         self.lock_clock_check().is_wrong(interval)
     }
 
@@ -61,13 +62,11 @@ impl Shared {
         let check = *self.lock_clock_check();
         ClockHealth {
             problem: check.warning(),
-            stops_polling: check.is_wrong(self.interval.as_millis() as Millis),
+            stops_polling: check.is_wrong(millis(self.interval)),
         }
     }
 
     fn lock_clock_check(&self) -> std::sync::MutexGuard<'_, ClockCheck> {
-        self.clock_check
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.clock_check)
     }
 }

@@ -7,10 +7,9 @@ use super::push::PushCommand;
 use super::{ByChunk, Reference, Shared, scripts};
 use crate::health::Health;
 use crate::poll::{Handover, ServerState};
-use crate::sample::Millis;
+use crate::sample::{Millis, millis};
 use crate::server::{Server, ServerId};
 use crate::sessions::RESUME_MS;
-use crate::state::Update;
 use hailer::support::link::{RedisConnection, stop_requested};
 use redis::{RedisError, RedisResult, Script, pipe};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -102,7 +101,7 @@ impl Control {
         let shared = self.shared.clone();
         shared.compare_with_redis(link).await?;
         loop {
-            let next = shared.now() + shared.heartbeat().as_millis() as Millis;
+            let next = shared.now() + millis(shared.heartbeat());
             let is_more = self.heartbeat(link, false).await?;
             shared.set_error("heartbeat", None);
             loop {
@@ -191,7 +190,7 @@ impl Control {
             !answer.taken.is_empty() && answer.taken.len() + answer.versions.len() < share;
         self.obey(orders).await;
 
-        let life = shared.config.lease.as_millis() as Millis;
+        let life = millis(shared.config.lease);
         self.leads_until = if leads == 1 {
             asked + life - life / 10
         } else {
@@ -347,7 +346,7 @@ impl Control {
         let since = since.map(|since| since - shared.ahead());
         let resumed = servers.into_iter().map(|server| {
             let memory = memories.remove(&server.id).unwrap_or_default();
-            let interval = server.interval.unwrap_or(shared.interval).as_millis() as Millis;
+            let interval = millis(server.interval.unwrap_or(shared.interval));
             let after = since.map(|since| memory.at.max(since - UNCONFIRMED_MS - interval / 20));
             Handover {
                 server,
@@ -420,12 +419,7 @@ impl Shared {
             self.live.remove(*id);
         }
         if !gone.is_empty() {
-            let update = Update {
-                servers: gone,
-                has_list_changed: true,
-                ..Update::default()
-            };
-            self.live.change(update, |_| {});
+            self.live.announce(gone);
         }
         let resumed = servers.into_iter().map(|server| Handover {
             server,

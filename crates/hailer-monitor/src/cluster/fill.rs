@@ -10,13 +10,14 @@ use super::keys::{PARTS, part};
 use super::lease::Chunk;
 use super::{Shared, scripts};
 use crate::history::HistoryError;
-use crate::sample::Millis;
+use crate::lock::lock;
+use crate::sample::{Millis, millis};
 use crate::server::{Server, ServerId};
 use hailer::support::link::RedisConnection;
 use redis::{RedisError, Script, Value, cmd, pipe};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, LazyLock, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
@@ -92,13 +93,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), FillErr
                 .map(Chunk)
                 .collect();
             // Nodes that hold one of these chunks have until then to renew it.
-            write(
-                shared,
-                link,
-                chunks,
-                shared.config.lease.as_millis() as Millis,
-            )
-            .await?;
+            write(shared, link, chunks, millis(shared.config.lease)).await?;
             first += CHUNKS_PER_CHECK;
         }
         let now = shared.redis_now();
@@ -111,7 +106,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), FillErr
     }
     loop {
         let some: BTreeSet<Chunk> = {
-            let dirty = shared.dirty.lock().unwrap_or_else(PoisonError::into_inner);
+            let dirty = lock(&shared.dirty);
             // Take neighboring chunks together.
             let Some(&first) = dirty.first() else {
                 return Ok(());
@@ -123,11 +118,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), FillErr
         };
         take(shared, &some);
         if let Err(failure) = write(shared, link, some.clone(), 0).await {
-            shared
-                .dirty
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .extend(some);
+            lock(&shared.dirty).extend(some);
             return Err(failure);
         }
     }
@@ -135,11 +126,7 @@ async fn fill(shared: &Shared, link: &mut RedisConnection) -> Result<(), FillErr
 
 fn take(shared: &Shared, some: &BTreeSet<Chunk>) {
     // Clear the marks before the database is read: later changes set them again.
-    shared
-        .dirty
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .retain(|chunk| !some.contains(chunk));
+    lock(&shared.dirty).retain(|chunk| !some.contains(chunk));
 }
 
 /// Writes the chunks that differ from the database, and announces all of them.
@@ -228,11 +215,7 @@ async fn write(
         left = later;
     }
     // Another node keeps writing these chunks; try again later.
-    shared
-        .dirty
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .extend(left);
+    lock(&shared.dirty).extend(left);
     Ok(())
 }
 

@@ -133,10 +133,7 @@ impl Mirror {
             .arg(shared.keys.control("versions"))
             .query_async(link)
             .await?;
-        let mut update = Update {
-            has_list_changed: true,
-            ..Update::default()
-        };
+        let mut shown = Vec::new();
         for (chunk, version) in versions {
             let chunk = Chunk(chunk);
             if self
@@ -165,7 +162,7 @@ impl Mirror {
                     .row(server.id)
                     .is_none_or(|row| *row.server != server)
                 {
-                    update.servers.push(server.id);
+                    shown.push(server.id);
                     shared.live.set(server);
                 }
             }
@@ -175,11 +172,11 @@ impl Mirror {
                 .unwrap_or_default();
             for gone in before.into_iter().filter(|id| !ids.contains(id)) {
                 shared.live.remove(gone);
-                update.servers.push(gone);
+                shown.push(gone);
             }
         }
-        if !update.servers.is_empty() {
-            shared.live.change(update, |_| {});
+        if !shown.is_empty() {
+            shared.live.announce(shown);
         }
         self.changed = changed;
         Ok(())
@@ -214,12 +211,7 @@ impl Mirror {
             shared.added().remove(id);
         }
         if !gone.is_empty() {
-            let update = Update {
-                servers: gone,
-                has_list_changed: true,
-                ..Update::default()
-            };
-            shared.live.change(update, |_| {});
+            shared.live.announce(gone);
         }
     }
 
@@ -310,10 +302,7 @@ impl Mirror {
             }
             latest.insert(server, Arc::new(one));
         }
-        let update = Update {
-            servers: latest.keys().copied().collect(),
-            ..Update::default()
-        };
+        let update = Update::of(latest.keys().copied());
         shared.live.change(update, |row| {
             row.last_status = latest.remove(&row.server.id).or(row.last_status.take());
         });

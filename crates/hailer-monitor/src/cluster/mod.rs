@@ -49,20 +49,22 @@ pub use lease::{AcquiredChunk, Chunk, Heartbeat, HeartbeatResult, LeaseChanges, 
 use crate::clock::{ClockCheck, Reference, WallClock};
 use crate::error::MonitorError;
 use crate::history::{History, HistoryError, NewServer, WriterHealth};
+use crate::lock::lock;
 use crate::monitor_health::{ClockHealth, HistoryHealth};
 use crate::node::{LeaderAlerts, Node, NodeHealth, NodeStart};
 use crate::poll::Poller;
-use crate::sample::Millis;
-use crate::server::{Server, ServerId};
-use crate::state::{StateTable, Update};
+use crate::sample::{Millis, millis};
+use crate::server::{Server, ServerId, polled_target};
+use crate::state::StateTable;
 use crate::watchlist::{Watchlist, WatchlistError, store_all};
 use futures_util::future::BoxFuture;
 use hailer::support::link::{RedisConfig, RedisConnection};
+use hailer::proto::wire::hexadecimal;
 use keys::Keys;
 use redis::RedisResult;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -189,7 +191,7 @@ struct Shared {
 impl Shared {
     /// Returns the time since the start in milliseconds, by a monotonic clock.
     fn now(&self) -> Millis {
-        self.started.elapsed().as_millis() as Millis
+        millis(self.started.elapsed())
     }
 
     /// Returns the Unix time in milliseconds, by the clock of Redis. It does not depend on the wall
@@ -204,7 +206,7 @@ impl Shared {
     }
 
     fn leases(&self) -> MutexGuard<'_, Leases> {
-        self.leases.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.leases)
     }
 
     fn heartbeat(&self) -> Duration {
@@ -212,7 +214,7 @@ impl Shared {
     }
 
     fn set_error(&self, task: &'static str, what: Option<String>) {
-        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut errors = lock(&self.errors);
         match what {
             Some(what) => drop(errors.insert(task, what)),
             None => drop(errors.remove(task)),
@@ -247,23 +249,15 @@ impl Shared {
         if self.config.roles.can_serve {
             self.added().insert(id);
         }
-        let update = Update {
-            servers: vec![id],
-            has_list_changed: true,
-            ..Update::default()
-        };
-        self.live.change(update, |_| {});
+        self.live.announce(vec![id]);
     }
 
     fn added(&self) -> MutexGuard<'_, BTreeSet<ServerId>> {
-        self.added.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.added)
     }
 
     fn touch(&self, server: ServerId) {
-        self.dirty
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(Chunk::of(server));
+        lock(&self.dirty).insert(Chunk::of(server));
         self.fill.notify_one();
     }
 }
@@ -321,12 +315,8 @@ impl Member {
         let roles = config.roles;
         let shared = Arc::new(Shared {
             keys: Keys::new(&config.name),
-            me: random
-                .iter()
-                .fold(String::new(), |text, byte| text + &format!("{byte:02x}")),
-            leases: Mutex::new(Leases::new(
-                config.lease.max(SHORTEST_LEASE).as_millis() as Millis
-            )),
+            me: hexadecimal(&random),
+            leases: Mutex::new(Leases::new(millis(config.lease.max(SHORTEST_LEASE)))),
             config,
             history,
             live,
@@ -391,7 +381,7 @@ impl Member {
 
 impl Shared {
     fn health(&self) -> NodeHealth {
-        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let errors = lock(&self.errors);
         let last = self.last.load(Ordering::Relaxed);
         NodeHealth {
             history: HistoryHealth {
@@ -478,14 +468,7 @@ struct ClusterWatchlist(Arc<Shared>);
 
 impl ClusterWatchlist {
     fn show(&self, id: ServerId) {
-        self.0.live.change(
-            Update {
-                servers: vec![id],
-                has_list_changed: true,
-                ..Update::default()
-            },
-            |_| {},
-        );
+        self.0.live.announce(vec![id]);
         self.0.touch(id);
     }
 }
@@ -507,14 +490,7 @@ impl Watchlist for ClusterWatchlist {
 
     fn add(&self, new: NewServer) -> BoxFuture<'_, Result<Server, WatchlistError>> {
         Box::pin(async move {
-            let target: Result<hailer::Target, _> = new.target.parse();
-            let target = target.map_err(|error| WatchlistError::Invalid(error.to_string()))?;
-            if target.protocol.is_none() {
-                return Err(WatchlistError::Invalid(format!(
-                    "{}: no protocol; write it as PROTOCOL://{0}",
-                    new.target
-                )));
-            }
+            polled_target(&new.target).map_err(WatchlistError::Invalid)?;
             let server = self.0.history.add(&new).await?;
             self.0.add_row(server.clone());
             self.0.touch(server.id);

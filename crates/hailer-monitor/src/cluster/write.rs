@@ -9,7 +9,7 @@ use super::Shared;
 use super::entry::ResultsEntry;
 use super::keys::PARTS;
 use crate::history::{Batch, HistoryError, WriteCounts};
-use crate::sample::Millis;
+use crate::sample::{Millis, millis};
 use futures_util::future::{join_all, try_join_all};
 use hailer::proto::wire::counted;
 use hailer::support::link::RedisConnection;
@@ -352,7 +352,7 @@ async fn tidy(
 /// Returns the wait of results above which it is reported, in milliseconds: other processes have
 /// taken over by then.
 fn max_result_wait(shared: &Shared) -> Millis {
-    (2 * shared.config.lease.as_millis() as Millis).max(MIN_RESULT_WAIT_MS)
+    (2 * millis(shared.config.lease)).max(MIN_RESULT_WAIT_MS)
 }
 
 impl Shared {

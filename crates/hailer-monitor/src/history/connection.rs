@@ -7,7 +7,7 @@
 
 use super::open::Dialect;
 use super::{History, HistoryError};
-use crate::sample::Millis;
+use crate::sample::{Millis, millis};
 use sqlx::pool::PoolConnection;
 use sqlx::{Any, AnyConnection, Executor, Row, raw_sql};
 use std::ops::{Deref, DerefMut};
@@ -42,8 +42,7 @@ impl History {
     /// Sets how long a transaction may stop between two statements. Then PostgreSQL ends it, and
     /// other processes continue.
     pub fn set_max_idle(&self, limit: Duration) {
-        let limit = Millis::try_from(limit.as_millis()).unwrap_or(MAX_IDLE_MS);
-        let limit = limit.clamp(MIN_IDLE_MS, MAX_IDLE_MS);
+        let limit = millis(limit).clamp(MIN_IDLE_MS, MAX_IDLE_MS);
         self.max_idle.store(limit, Ordering::Relaxed);
     }
 

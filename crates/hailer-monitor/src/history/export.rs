@@ -10,7 +10,7 @@ use super::read::event as read_event;
 use super::record::{
     ExportedEvent, ExportedRollup, ExportedSample, ExportedServer, ExportedSession, Record, Table,
 };
-use super::servers::{labels, origin_word, server as read_server};
+use super::servers::{labels, server as read_server};
 use super::tidy::{ALL_SERVERS, INSERT_ROLLUP, KEEP_LARGER_ROLLUP};
 use super::{Batch, History, HistoryError, Level, PlayerSession};
 use crate::sample::{Event, Millis, Sample};
@@ -145,15 +145,16 @@ impl Export {
         let to = self.selection.to;
         let text = match table {
             Table::Servers => {
-                "SELECT id, name, target, of_group, labels, every, origin, removed FROM server WHERE id > $1 ORDER BY id LIMIT $2"
+                "SELECT id, name, target, \"group\", labels, interval_ms, origin, removed_at FROM server
+                 WHERE id > $1 ORDER BY id LIMIT $2"
             }
             Table::Samples => {
-                "SELECT server, at, answered, players, slots, latency, sent, resent, length FROM sample
+                "SELECT server, at, is_answered, players, max, latency, sent, resent, observed_ms FROM sample
                  WHERE (at, server) > ($1, $2) AND at < $3 ORDER BY at, server LIMIT $4"
             }
             Table::Rollups => {
-                "SELECT server, bucket, asked, answered, told, players, players_max, slots, timed, latency, latency_max, sent,
-                        resent, observed, up
+                "SELECT server, bucket, polls, answered, with_players, players, players_max, max, with_latency, latency,
+                        latency_max, sent, resent, observed_ms, up_ms
                  FROM rollup WHERE level = $5 AND (bucket, server) > ($1, $2) AND bucket < $3 AND server <> 0
                  ORDER BY bucket, server LIMIT $4"
             }
@@ -249,15 +250,16 @@ fn record(
                 target: read.target,
                 group: read.group,
                 labels: read.labels,
-                interval: row.try_get(5)?,
+                interval_ms: row.try_get(5)?,
                 origin: read.origin,
-                removed: row.try_get(7)?,
+                removed_at: row.try_get(7)?,
             })
         }
         Table::Samples => Record::Sample(ExportedSample {
             server,
             sample: Sample {
-                server: ServerId(row.try_get(0)?),
+                // The record has the name instead.
+                server: ServerId::default(),
                 at: row.try_get(1)?,
                 is_answered: row.try_get::<i64, _>(2)? != 0,
                 players: small_if_any(row, 3)?,
@@ -267,7 +269,7 @@ fn record(
                 resent: small(row, 7)?,
                 observed_ms: 0,
             },
-            observed: small_if_any(row, 8)?,
+            observed_ms: small_if_any(row, 8)?,
         }),
         Table::Rollups => Record::Rollup(ExportedRollup {
             server,
@@ -279,13 +281,13 @@ fn record(
             players: row.try_get(5)?,
             players_max: small_if_any(row, 6)?,
             max: small_if_any(row, 7)?,
-            timed: small(row, 8)?,
+            with_latency: small(row, 8)?,
             latency: row.try_get(9)?,
             latency_max: small_if_any(row, 10)?,
             sent: row.try_get(11)?,
             resent: row.try_get(12)?,
-            observed: row.try_get(13)?,
-            up: row.try_get(14)?,
+            observed_ms: row.try_get(13)?,
+            up_ms: row.try_get(14)?,
         }),
         Table::Events => {
             let event = read_event(row)?;
@@ -358,11 +360,13 @@ impl<'a> Import<'a> {
         match record {
             Record::Server(_) => unreachable!("added above"),
             Record::Sample(ExportedSample {
-                sample, observed, ..
+                sample,
+                observed_ms,
+                ..
             }) => {
                 self.batch.samples.push(Sample {
                     server,
-                    observed_ms: observed.unwrap_or(0),
+                    observed_ms: observed_ms.unwrap_or(0),
                     ..sample
                 });
             }
@@ -423,16 +427,16 @@ impl<'a> Import<'a> {
         }
         let mut change = self.history.begin().await?;
         let insert =
-            "INSERT INTO server (id, name, target, of_group, labels, every, origin, removed)
+            "INSERT INTO server (id, name, target, \"group\", labels, interval_ms, origin, removed_at)
                       SELECT COALESCE(MAX(id), 0) + 1, $1, $2, $3, $4, $5, $6, $7 FROM server";
         sqlx::query(insert)
             .bind(&record.server)
             .bind(&record.target)
             .bind(&record.group)
             .bind(labels(&record.labels))
-            .bind(record.interval)
-            .bind(origin_word(record.origin))
-            .bind(record.removed)
+            .bind(record.interval_ms)
+            .bind(record.origin.word())
+            .bind(record.removed_at)
             .execute(&mut *change)
             .await?;
         let id = sqlx::query("SELECT id FROM server WHERE name = $1")
@@ -536,13 +540,13 @@ fn rollups(dialect: Dialect, rollups: &[(ServerId, ExportedRollup)]) -> Vec<Stat
             values.add(rollup.players);
             values.add(rollup.players_max.map(i64::from));
             values.add(rollup.max.map(i64::from));
-            values.add(i64::from(rollup.timed));
+            values.add(i64::from(rollup.with_latency));
             values.add(rollup.latency);
             values.add(rollup.latency_max.map(i64::from));
             values.add(rollup.sent);
             values.add(rollup.resent);
-            values.add(rollup.observed);
-            values.add(rollup.up);
+            values.add(rollup.observed_ms);
+            values.add(rollup.up_ms);
         }
     });
     Insert {

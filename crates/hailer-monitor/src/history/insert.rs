@@ -79,7 +79,7 @@ const WRITE_AT_ONCE: &str = "
     WITH new AS MATERIALIZED (
         SELECT * FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS BIGINT[]), CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[]),
             CAST($5 AS BIGINT[]), CAST($6 AS BIGINT[]), CAST($7 AS BIGINT[]), CAST($8 AS BIGINT[]), CAST($9 AS BIGINT[]))
-        AS new (at, server, answered, players, slots, latency, sent, resent, length)
+        AS new (at, server, is_answered, players, max, latency, sent, resent, observed_ms)
     ), closed AS MATERIALIZED (
         SELECT done FROM progress WHERE level = 1 FOR SHARE
     ), late_buckets AS (
@@ -87,8 +87,8 @@ const WRITE_AT_ONCE: &str = "
         SELECT DISTINCT CAST(1 AS BIGINT), new.at / 300000 * 300000 FROM new CROSS JOIN closed WHERE new.at < closed.done
         ON CONFLICT (level, bucket) DO NOTHING
     ), samples AS (
-        INSERT INTO sample (at, server, answered, players, slots, latency, sent, resent, length)
-        SELECT at, server, answered, players, slots, latency, sent, resent, length FROM new
+        INSERT INTO sample (at, server, is_answered, players, max, latency, sent, resent, observed_ms)
+        SELECT at, server, is_answered, players, max, latency, sent, resent, observed_ms FROM new
         ON CONFLICT (at, server) DO NOTHING RETURNING 1
     ), events AS (
         INSERT INTO event (server, at, kind, body) SELECT server, at, kind, body
@@ -145,7 +145,7 @@ async fn write_at_once(
         .bind(column(&|sample| sample.latency.map(i64::from)))
         .bind(column(&|sample| Some(i64::from(sample.sent))))
         .bind(column(&|sample| Some(i64::from(sample.resent))))
-        .bind(column(&length))
+        .bind(column(&observed_ms))
         .bind(events.collect::<Value>().to_string())
         .bind(states.collect::<Value>().to_string())
         .bind(sessions.collect::<Value>().to_string())
@@ -167,14 +167,14 @@ fn late_buckets(samples: &[Sample], done: Millis) -> BTreeSet<Millis> {
         .collect()
 }
 
-/// Returns the stored length of a sample.
-fn length(sample: &Sample) -> Option<i64> {
-    Some(i64::from(sample.observed_ms)).filter(|length| *length > 0)
+/// Returns the stored time that a sample stands for.
+fn observed_ms(sample: &Sample) -> Option<i64> {
+    Some(i64::from(sample.observed_ms)).filter(|observed| *observed > 0)
 }
 
 fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
     let table = Insert {
-        head: "INSERT INTO sample (at, server, answered, players, slots, latency, sent, resent, length) VALUES ",
+        head: "INSERT INTO sample (at, server, is_answered, players, max, latency, sent, resent, observed_ms) VALUES ",
         columns: 9,
         tail: " ON CONFLICT (at, server) DO NOTHING",
     };
@@ -188,7 +188,7 @@ fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
             values.add(sample.latency.map(i64::from));
             values.add(i64::from(sample.sent));
             values.add(i64::from(sample.resent));
-            values.add(length(sample));
+            values.add(observed_ms(sample));
         }
     });
     table.rows(dialect, rows)

@@ -50,6 +50,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "former names",
         include_str!("../../migrations/0006_former_name.sql"),
     ),
+    (
+        7,
+        "column names",
+        include_str!("../../migrations/0007_column_names.sql"),
+    ),
 ];
 
 /// Limit of connections. Readers do not wait for the writer.
@@ -403,6 +408,7 @@ mod tests {
             "4 5da32c8a01b600d8",
             "5 7c8ee28bfe01d304",
             "6 c1f1493226675be0",
+            "7 ca8ce562388f85b8",
         ];
         assert_eq!(found, expected);
     }

@@ -36,9 +36,9 @@ impl History {
         if level != Level::Raw {
             return self.rolled_up(server, from, to, level).await;
         }
-        let rows = "SELECT at, 1, answered, CASE WHEN players IS NULL THEN 0 ELSE 1 END, players, players, slots,
+        let rows = "SELECT at, 1, is_answered, CASE WHEN players IS NULL THEN 0 ELSE 1 END, players, players, max,
                            CASE WHEN latency IS NULL THEN 0 ELSE 1 END, latency, latency, sent, resent,
-                           length, length * answered
+                           observed_ms, observed_ms * is_answered
                     FROM sample WHERE at >= $1 AND at < $2 AND server = $3 ORDER BY at DESC LIMIT $4";
         let rows = sqlx::query(rows)
             .bind(from)
@@ -65,16 +65,16 @@ impl History {
             return self.rolled_up(ALL, from, to, level).await;
         }
         let rows = "
-            SELECT minute, CAST(SUM(asked) AS BIGINT), CAST(SUM(answered) AS BIGINT), 1,
-                   CAST(ROUND(SUM(players)) AS BIGINT), CAST(ROUND(SUM(players)) AS BIGINT), CAST(SUM(slots) AS BIGINT),
-                   CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT), MAX(latency_max),
+            SELECT minute, CAST(SUM(polls) AS BIGINT), CAST(SUM(answered) AS BIGINT), 1,
+                   CAST(ROUND(SUM(players)) AS BIGINT), CAST(ROUND(SUM(players)) AS BIGINT), CAST(SUM(max) AS BIGINT),
+                   CAST(SUM(with_latency) AS BIGINT), CAST(SUM(latency) AS BIGINT), MAX(latency_max),
                    CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT),
-                   CAST(SUM(observed) AS BIGINT), CAST(SUM(up) AS BIGINT)
+                   CAST(SUM(observed_ms) AS BIGINT), CAST(SUM(up_ms) AS BIGINT)
             FROM (
-                SELECT at / 60000 * 60000 AS minute, server, COUNT(*) AS asked, SUM(answered) AS answered,
-                       AVG(CAST(players AS DOUBLE PRECISION)) AS players, MAX(slots) AS slots, COUNT(latency) AS timed,
+                SELECT at / 60000 * 60000 AS minute, server, COUNT(*) AS polls, SUM(is_answered) AS answered,
+                       AVG(CAST(players AS DOUBLE PRECISION)) AS players, MAX(max) AS max, COUNT(latency) AS with_latency,
                        SUM(latency) AS latency, MAX(latency) AS latency_max, SUM(sent) AS sent, SUM(resent) AS resent,
-                       SUM(length) AS observed, SUM(length * answered) AS up
+                       SUM(observed_ms) AS observed_ms, SUM(observed_ms * is_answered) AS up_ms
                 FROM sample WHERE at >= $1 AND at < $2 GROUP BY at / 60000 * 60000, server
             ) AS each_server GROUP BY minute ORDER BY minute LIMIT $3";
         self.all(
@@ -112,7 +112,8 @@ impl History {
             WITH RECURSIVE grid (start) AS (
                 SELECT CAST($1 AS BIGINT) UNION ALL SELECT start + $2 FROM grid WHERE start + $2 <= $3
             )
-            SELECT bucket, asked, answered, told, players, players_max, slots, timed, latency, latency_max, sent, resent, observed, up
+            SELECT bucket, polls, answered, with_players, players, players_max, max, with_latency, latency, latency_max,
+                   sent, resent, observed_ms, up_ms
             FROM grid CROSS JOIN rollup WHERE level = $4 AND bucket = start AND server = $5 ORDER BY start";
         let rows = sqlx::query(rows)
             .bind(from)
@@ -200,7 +201,7 @@ impl History {
     /// If the database fails.
     pub async fn sessions_since(&self, last: Millis) -> Result<Vec<PlayerSession>, HistoryError> {
         let rows = "SELECT session.server, session.first, session.player, session.last FROM session
-                    JOIN server ON server.id = session.server WHERE session.last >= $1 AND server.removed IS NULL
+                    JOIN server ON server.id = session.server WHERE session.last >= $1 AND server.removed_at IS NULL
                     ORDER BY session.server, session.player, session.first";
         self.all(sqlx::query(rows).bind(last), session).await
     }
@@ -218,7 +219,7 @@ impl History {
     ) -> Result<Vec<PlayerSession>, HistoryError> {
         let rows = "SELECT session.server, session.first, session.player, session.last FROM server
                     JOIN session ON session.server = server.id AND session.first >= $4
-                    WHERE server.id >= $1 AND server.id < $2 AND session.last >= $3 AND server.removed IS NULL
+                    WHERE server.id >= $1 AND server.id < $2 AND session.last >= $3 AND server.removed_at IS NULL
                     ORDER BY session.server, session.player, session.first";
         let first = last - 24 * 3_600_000;
         self.all(
@@ -346,9 +347,9 @@ impl History {
         end: Millis,
     ) -> Result<Vec<HalfHour>, HistoryError> {
         let rows = "SELECT server, CAST($1 AS BIGINT),
-                           CAST(SUM(COALESCE(observed, CASE WHEN asked > 0 THEN 300000 ELSE 0 END)) AS BIGINT),
-                           CAST(COALESCE(SUM(COALESCE(up, 300000 * answered / NULLIF(asked, 0))), 0) AS BIGINT),
-                           CAST(COALESCE(SUM(players), 0) AS BIGINT), CAST(COALESCE(SUM(told), 0) AS BIGINT),
+                           CAST(SUM(COALESCE(observed_ms, CASE WHEN polls > 0 THEN 300000 ELSE 0 END)) AS BIGINT),
+                           CAST(COALESCE(SUM(COALESCE(up_ms, 300000 * answered / NULLIF(polls, 0))), 0) AS BIGINT),
+                           CAST(COALESCE(SUM(players), 0) AS BIGINT), CAST(COALESCE(SUM(with_players), 0) AS BIGINT),
                            CAST(0 AS BIGINT)
                     FROM rollup WHERE level = 1 AND bucket >= $1 AND bucket < $2 AND server <> 0 GROUP BY server";
         self.all(sqlx::query(rows).bind(start).bind(end), half_hour)
@@ -361,8 +362,9 @@ impl History {
         start: Millis,
         from: Millis,
     ) -> Result<Vec<HalfHour>, HistoryError> {
-        let rows = "SELECT server, CAST($1 AS BIGINT), CAST(SUM(COALESCE(length, 1000)) AS BIGINT),
-                           CAST(SUM(COALESCE(length, 1000) * answered) AS BIGINT),
+        let rows =
+            "SELECT server, CAST($1 AS BIGINT), CAST(SUM(COALESCE(observed_ms, 1000)) AS BIGINT),
+                           CAST(SUM(COALESCE(observed_ms, 1000) * is_answered) AS BIGINT),
                            CAST(COALESCE(SUM(players), 0) AS BIGINT), COUNT(players), MAX(at)
                     FROM sample WHERE at >= $2 AND at < $3 GROUP BY server";
         let end = start + DAY_BUCKET_MS;
@@ -425,7 +427,7 @@ fn point(row: &AnyRow) -> Result<Point, HistoryError> {
         Ok::<_, HistoryError>(number(column)?.map(|most| most.clamp(0, u32::MAX.into()) as u32))
     };
     let with_players = count(3)?;
-    let timed = count(7)?;
+    let with_latency = count(7)?;
     Ok(Point {
         at: row.try_get(0)?,
         polls: count(1)?,
@@ -436,8 +438,8 @@ fn point(row: &AnyRow) -> Result<Point, HistoryError> {
         players_max: most(5)?,
         max: most(6)?,
         latency: number(8)?
-            .filter(|_| timed > 0)
-            .map(|sum| (sum / i64::from(timed)) as u32),
+            .filter(|_| with_latency > 0)
+            .map(|sum| (sum / i64::from(with_latency)) as u32),
         latency_max: most(9)?,
         sent: count(10)?,
         resent: count(11)?,

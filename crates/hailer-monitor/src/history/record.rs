@@ -60,13 +60,11 @@ pub struct ExportedServer {
     pub group: String,
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
-    /// Interval in milliseconds.
-    #[serde(rename = "interval_ms")]
-    pub interval: Option<i64>,
+    pub interval_ms: Option<i64>,
     pub origin: Origin,
     /// When the server was removed; `None` while it is on the watchlist.
     #[serde(rename = "removed_at_ms")]
-    pub removed: Option<Millis>,
+    pub removed_at: Option<Millis>,
 }
 
 /// Exported sample.
@@ -78,8 +76,8 @@ pub struct ExportedSample {
     #[serde(flatten)]
     pub sample: Sample,
     /// Time that the sample stands for, in milliseconds.
-    #[serde(rename = "observed_ms", default)]
-    pub observed: Option<u32>,
+    #[serde(default)]
+    pub observed_ms: Option<u32>,
 }
 
 /// A bucket of one server.
@@ -104,8 +102,7 @@ pub struct ExportedRollup {
     #[serde(rename = "players_max")]
     pub max: Option<u32>,
     /// Replies with a latency.
-    #[serde(rename = "with_latency")]
-    pub timed: u32,
+    pub with_latency: u32,
     /// Sum of these latencies.
     #[serde(rename = "latency_sum_ms", default, with = "micros_as_ms")]
     pub latency: Option<i64>,
@@ -116,11 +113,11 @@ pub struct ExportedRollup {
     #[serde(rename = "datagrams_resent")]
     pub resent: i64,
     /// Time that the samples stand for, in milliseconds.
-    #[serde(rename = "observed_ms", default)]
-    pub observed: Option<i64>,
+    #[serde(default)]
+    pub observed_ms: Option<i64>,
     /// Part of this time in which the server replied.
-    #[serde(rename = "up_ms", default)]
-    pub up: Option<i64>,
+    #[serde(default)]
+    pub up_ms: Option<i64>,
 }
 
 /// Exported event.

@@ -3,11 +3,14 @@
 use super::insert::{Insert, Statement, Values, run};
 use super::open::{Dialect, Transaction};
 use super::{History, HistoryError, NewServer};
-use crate::server::{Origin, Server, ServerId};
-use sqlx::any::AnyRow;
-use sqlx::{AnyConnection, Row};
+use crate::sample::{millis, unix_millis};
+use crate::server::{Server, ServerId};
+use hailer::proto::wire::hexadecimal;
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 use std::collections::{BTreeMap, HashSet};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 impl History {
     /// Returns all servers of the watchlist, by number.
@@ -15,7 +18,7 @@ impl History {
     /// # Errors
     /// If the database fails.
     pub async fn servers(&self) -> Result<Vec<Server>, HistoryError> {
-        let rows = "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE removed IS NULL ORDER BY id";
+        let rows = select("removed_at IS NULL ORDER BY id");
         self.all(sqlx::query(rows), server).await
     }
 
@@ -28,8 +31,7 @@ impl History {
         from: ServerId,
         to: ServerId,
     ) -> Result<Vec<Server>, HistoryError> {
-        let rows = "SELECT id, name, target, of_group, labels, every, origin FROM server
-                    WHERE removed IS NULL AND id >= $1 AND id < $2 ORDER BY id";
+        let rows = select("removed_at IS NULL AND id >= $1 AND id < $2 ORDER BY id");
         self.all(sqlx::query(rows).bind(from.0).bind(to.0), server)
             .await
     }
@@ -39,9 +41,8 @@ impl History {
     /// # Errors
     /// If the database fails.
     pub async fn server(&self, id: ServerId) -> Result<Option<Server>, HistoryError> {
-        let rows =
-            "SELECT id, name, target, of_group, labels, every, origin FROM server WHERE id = $1";
-        let found = self.all(sqlx::query(rows).bind(id.0), server).await?;
+        let row = sqlx::query(select("id = $1")).bind(id.0);
+        let found = self.all(row, server).await?;
         Ok(found.into_iter().next())
     }
 
@@ -50,10 +51,8 @@ impl History {
     /// # Errors
     /// If the database fails.
     pub async fn server_named(&self, name: &str) -> Result<Option<Server>, HistoryError> {
-        let rows = "SELECT id, name, target, of_group, labels, every, origin FROM server
-                    WHERE removed IS NULL AND name = $1";
-        let found = self.all(sqlx::query(rows).bind(name.to_owned()), server);
-        Ok(found.await?.pop())
+        let row = sqlx::query(select("removed_at IS NULL AND name = $1")).bind(name.to_owned());
+        Ok(self.all(row, server).await?.pop())
     }
 
     /// Returns the last number that was assigned.
@@ -144,25 +143,15 @@ impl History {
             .bind(&server.name)
             .execute(&mut *change)
             .await?;
-        let update = "UPDATE server SET name = $2, target = $3, of_group = $4, labels = $5, every = $6, origin = $7
-                      WHERE id = $1 AND removed IS NULL";
-        let done = sqlx::query(update)
-            .bind(server.id.0)
-            .bind(&server.name)
-            .bind(&server.target)
-            .bind(&server.group)
-            .bind(labels(&server.labels))
-            .bind(millis(server.interval))
-            .bind(origin_word(server.origin))
-            .execute(&mut *change)
-            .await
-            .map_err(|error| {
-                if is_double(&error) {
-                    HistoryError::Taken(server.name.clone())
-                } else {
-                    error.into()
-                }
-            })?;
+        let update = "UPDATE server SET name = $2, target = $3, \"group\" = $4, labels = $5, interval_ms = $6, origin = $7
+                      WHERE id = $1 AND removed_at IS NULL";
+        let done = bind(update, server).execute(&mut *change).await;
+        let done = done.map_err(|error| match error.as_database_error() {
+            Some(double) if double.is_unique_violation() => {
+                HistoryError::Taken(server.name.clone())
+            }
+            _ => error.into(),
+        })?;
         if done.rows_affected() == 0 {
             return Err(HistoryError::Absent(server.id));
         }
@@ -177,7 +166,7 @@ impl History {
     pub async fn current_name(&self, former: &str) -> Result<Option<String>, HistoryError> {
         let rows =
             "SELECT server.name FROM former_name JOIN server ON server.id = former_name.server
-                    WHERE former_name.name = $1 AND server.removed IS NULL";
+                    WHERE former_name.name = $1 AND server.removed_at IS NULL";
         let name = |row: &AnyRow| Ok(row.try_get(0)?);
         let found = self.all(sqlx::query(rows).bind(former), name).await?;
         Ok(found.into_iter().next())
@@ -190,11 +179,13 @@ impl History {
     /// If the database fails.
     pub async fn remove(&self, id: ServerId) -> Result<bool, HistoryError> {
         let mut change = self.begin().await?;
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_millis() as i64);
-        let done = sqlx::query("UPDATE server SET removed = $2 WHERE id = $1 AND removed IS NULL");
-        let done = done.bind(id.0).bind(now).execute(&mut *change).await?;
+        let done =
+            sqlx::query("UPDATE server SET removed_at = $2 WHERE id = $1 AND removed_at IS NULL");
+        let done = done
+            .bind(id.0)
+            .bind(unix_millis())
+            .execute(&mut *change)
+            .await?;
         change.commit().await?;
         Ok(done.rows_affected() > 0)
     }
@@ -207,9 +198,7 @@ impl History {
     pub async fn players_key(&self) -> Result<[u8; 32], HistoryError> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|error| HistoryError::Random(error.to_string()))?;
-        let text = key
-            .iter()
-            .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+        let text = hexadecimal(&key);
         let mut change = self.begin().await?;
         let insert = "INSERT INTO setting (name, value) VALUES ('players-key', $1) ON CONFLICT (name) DO NOTHING";
         sqlx::query(insert).bind(text).execute(&mut *change).await?;
@@ -230,31 +219,42 @@ impl History {
     }
 }
 
+/// Returns the query of the servers that fit a condition. The condition has no outside data.
+fn select(condition: &str) -> AssertSqlSafe<String> {
+    AssertSqlSafe(format!(
+        "SELECT id, name, target, \"group\", labels, interval_ms, origin FROM server WHERE {condition}"
+    ))
+}
+
+/// Returns a statement with all values of a server, its number first.
+fn bind(statement: &'static str, server: &Server) -> Query<'static, Any, AnyArguments> {
+    sqlx::query(statement)
+        .bind(server.id.0)
+        .bind(server.name.clone())
+        .bind(server.target.clone())
+        .bind(server.group.clone())
+        .bind(labels(&server.labels))
+        .bind(server.interval.map(millis))
+        .bind(server.origin.word())
+}
+
 /// Adds a server, or restores a removed one.
 async fn add(change: &mut AnyConnection, new: &NewServer) -> Result<Server, HistoryError> {
     let (id, put) = match vacate(change, &new.name, &new.target, ServerId(0)).await? {
         Some(again) => {
-            let update = "UPDATE server SET of_group = $4, labels = $5, every = $6, origin = $7, removed = NULL
+            let update = "UPDATE server SET \"group\" = $4, labels = $5, interval_ms = $6, origin = $7, removed_at = NULL
                                WHERE id = $1 AND name = $2 AND target = $3";
             (again, update)
         }
         None => {
-            let insert = "INSERT INTO server (id, name, target, of_group, labels, every, origin)
+            let insert =
+                "INSERT INTO server (id, name, target, \"group\", labels, interval_ms, origin)
                           VALUES ($1, $2, $3, $4, $5, $6, $7)";
             (ServerId(last_number(change).await? + 1), insert)
         }
     };
     let server = new.clone().with_id(id);
-    sqlx::query(put)
-        .bind(id.0)
-        .bind(&server.name)
-        .bind(&server.target)
-        .bind(&server.group)
-        .bind(labels(&server.labels))
-        .bind(millis(server.interval))
-        .bind(origin_word(server.origin))
-        .execute(change)
-        .await?;
+    bind(put, &server).execute(change).await?;
     Ok(server)
 }
 
@@ -268,7 +268,7 @@ async fn last_number(change: &mut AnyConnection) -> Result<i64, HistoryError> {
 
 fn rows(dialect: Dialect, servers: &[Option<Server>]) -> Vec<Statement> {
     let table = Insert {
-        head: "INSERT INTO server (id, name, target, of_group, labels, every, origin) VALUES ",
+        head: "INSERT INTO server (id, name, target, \"group\", labels, interval_ms, origin) VALUES ",
         columns: 7,
         tail: "",
     };
@@ -279,8 +279,8 @@ fn rows(dialect: Dialect, servers: &[Option<Server>]) -> Vec<Statement> {
                 values.add(text.as_str());
             }
             values.add(labels(&server.labels));
-            values.add(millis(server.interval));
-            values.add(origin_word(server.origin));
+            values.add(server.interval.map(millis));
+            values.add(server.origin.word());
         }
     });
     table.rows(dialect, rows)
@@ -294,7 +294,8 @@ async fn vacate(
     target: &str,
     except: ServerId,
 ) -> Result<Option<ServerId>, HistoryError> {
-    let owner = sqlx::query("SELECT id, target, removed FROM server WHERE name = $1 AND id <> $2");
+    let owner =
+        sqlx::query("SELECT id, target, removed_at FROM server WHERE name = $1 AND id <> $2");
     let Some(owner) = owner
         .bind(name)
         .bind(except.0)
@@ -340,38 +341,11 @@ pub(super) fn server(row: &AnyRow) -> Result<Server, HistoryError> {
         interval: row
             .try_get::<Option<i64>, _>(5)?
             .map(|millis| Duration::from_millis(millis.max(0) as u64)),
-        origin: read_origin(&origin).ok_or_else(|| stored(&format!("origin {origin:?}")))?,
+        origin: serde_json::from_value(origin.clone().into())
+            .map_err(|_| stored(&format!("origin {origin:?}")))?,
     })
 }
 
 pub(super) fn labels(labels: &BTreeMap<String, String>) -> String {
     serde_json::to_string(labels).expect("texts become JSON")
-}
-
-fn millis(interval: Option<Duration>) -> Option<i64> {
-    interval.map(|interval| i64::try_from(interval.as_millis()).unwrap_or(i64::MAX))
-}
-
-pub(super) fn origin_word(origin: Origin) -> &'static str {
-    match origin {
-        Origin::Configuration => "configuration",
-        Origin::Api => "api",
-        Origin::Master => "master",
-    }
-}
-
-fn read_origin(word: &str) -> Option<Origin> {
-    match word {
-        // Databases of earlier versions contain `plan`.
-        "configuration" | "plan" => Some(Origin::Configuration),
-        "api" => Some(Origin::Api),
-        "master" => Some(Origin::Master),
-        _ => None,
-    }
-}
-
-fn is_double(error: &sqlx::Error) -> bool {
-    error
-        .as_database_error()
-        .is_some_and(|error| error.is_unique_violation())
 }

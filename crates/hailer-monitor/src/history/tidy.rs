@@ -10,7 +10,7 @@
 use super::insert::{late, run};
 use super::open::{Dialect, Transaction};
 use super::{History, HistoryError, Level, Retention};
-use crate::sample::Millis;
+use crate::sample::{Millis, millis};
 use sqlx::{AnyConnection, AssertSqlSafe, Row, raw_sql};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -159,21 +159,21 @@ impl History {
     ) -> Result<(), HistoryError> {
         let each = match level {
             Level::FiveMinutes => {
-                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, COUNT(*), CAST(SUM(answered) AS BIGINT),
-                        COUNT(players), CAST(SUM(players) AS BIGINT), MAX(players), MAX(slots),
+                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, COUNT(*), CAST(SUM(is_answered) AS BIGINT),
+                        COUNT(players), CAST(SUM(players) AS BIGINT), MAX(players), MAX(max),
                         COUNT(latency), CAST(SUM(latency) AS BIGINT), MAX(latency),
                         CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT),
-                        CASE WHEN COUNT(length) = COUNT(*) THEN CAST(SUM(length) AS BIGINT) END,
-                        CASE WHEN COUNT(length) = COUNT(*) THEN CAST(SUM(length * answered) AS BIGINT) END
+                        CASE WHEN COUNT(observed_ms) = COUNT(*) THEN CAST(SUM(observed_ms) AS BIGINT) END,
+                        CASE WHEN COUNT(observed_ms) = COUNT(*) THEN CAST(SUM(observed_ms * is_answered) AS BIGINT) END
                  FROM sample WHERE at >= $2 AND at < $3 GROUP BY server"
             }
             _ => {
-                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, CAST(SUM(asked) AS BIGINT),
-                        CAST(SUM(answered) AS BIGINT), CAST(SUM(told) AS BIGINT), CAST(SUM(players) AS BIGINT),
-                        MAX(players_max), MAX(slots), CAST(SUM(timed) AS BIGINT), CAST(SUM(latency) AS BIGINT),
+                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, CAST(SUM(polls) AS BIGINT),
+                        CAST(SUM(answered) AS BIGINT), CAST(SUM(with_players) AS BIGINT), CAST(SUM(players) AS BIGINT),
+                        MAX(players_max), MAX(max), CAST(SUM(with_latency) AS BIGINT), CAST(SUM(latency) AS BIGINT),
                         MAX(latency_max), CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT),
-                        CAST(SUM(COALESCE(observed, $4)) AS BIGINT),
-                        CAST(SUM(COALESCE(up, $4 * answered / NULLIF(asked, 0))) AS BIGINT)
+                        CAST(SUM(COALESCE(observed_ms, $4)) AS BIGINT),
+                        CAST(SUM(COALESCE(up_ms, $4 * answered / NULLIF(polls, 0))) AS BIGINT)
                  FROM rollup WHERE level = $1 - 1 AND bucket >= $2 AND bucket < $3 GROUP BY server"
             }
         };
@@ -212,9 +212,7 @@ impl History {
     }
 
     async fn delete_expired(&self, now: Millis, keep: &Retention) -> Result<(), HistoryError> {
-        let before = |kept: Duration| {
-            now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX))
-        };
+        let before = |kept: Duration| now - millis(kept);
         // A bucket is deleted as a whole, and only after it was rolled up.
         let done = "SELECT CASE WHEN listed.bucket < done THEN listed.bucket ELSE done END FROM progress
                     LEFT JOIN (SELECT level, MIN(bucket) AS bucket FROM late GROUP BY level) AS listed
@@ -308,11 +306,11 @@ impl History {
         from = next.map_or(0, |next| next - 1);
         if next.is_none() {
             for delete_expired in [
-                "DELETE FROM state WHERE server IN (SELECT id FROM server WHERE removed < $1)",
-                "DELETE FROM last_status WHERE server IN (SELECT id FROM server WHERE removed < $1)",
-                "DELETE FROM last_icon WHERE server IN (SELECT id FROM server WHERE removed < $1)",
+                "DELETE FROM state WHERE server IN (SELECT id FROM server WHERE removed_at < $1)",
+                "DELETE FROM last_status WHERE server IN (SELECT id FROM server WHERE removed_at < $1)",
+                "DELETE FROM last_icon WHERE server IN (SELECT id FROM server WHERE removed_at < $1)",
                 // Keep the row with the highest number, so that the number is not used again.
-                "DELETE FROM server WHERE removed < $1 AND id < (SELECT MAX(id) FROM server)",
+                "DELETE FROM server WHERE removed_at < $1 AND id < (SELECT MAX(id) FROM server)",
             ] {
                 sqlx::query(delete_expired)
                     .bind(removed)
@@ -349,28 +347,28 @@ async fn next_bucket(
 }
 
 pub(super) const INSERT_ROLLUP: &str =
-    "INSERT INTO rollup (level, bucket, server, asked, answered, told, players, players_max,
-    slots, timed, latency, latency_max, sent, resent, observed, up)";
+    "INSERT INTO rollup (level, bucket, server, polls, answered, with_players, players, players_max,
+    max, with_latency, latency, latency_max, sent, resent, observed_ms, up_ms)";
 /// A roll-up replaces only one with fewer samples: rows below may have been deleted. (Totals of
 /// totals have a higher count than the total of this bucket, see below.)
-pub(super) const KEEP_LARGER_ROLLUP: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET asked = excluded.asked,
-    answered = excluded.answered, told = excluded.told, players = excluded.players, players_max = excluded.players_max,
-    slots = excluded.slots, timed = excluded.timed, latency = excluded.latency, latency_max = excluded.latency_max,
-    sent = excluded.sent, resent = excluded.resent, observed = excluded.observed, up = excluded.up
-    WHERE excluded.asked > rollup.asked OR excluded.asked = rollup.asked AND excluded.told > rollup.told";
+pub(super) const KEEP_LARGER_ROLLUP: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET polls = excluded.polls,
+    answered = excluded.answered, with_players = excluded.with_players, players = excluded.players, players_max = excluded.players_max,
+    max = excluded.max, with_latency = excluded.with_latency, latency = excluded.latency, latency_max = excluded.latency_max,
+    sent = excluded.sent, resent = excluded.resent, observed_ms = excluded.observed_ms, up_ms = excluded.up_ms
+    WHERE excluded.polls > rollup.polls OR excluded.polls = rollup.polls AND excluded.with_players > rollup.with_players";
 /// Totals of all servers: the sum of the mean players of each server, in hundredths, with a count
 /// of 100. Above five minutes the totals are rolled up like a server. From one bucket to another,
 /// both included.
 pub(super) const ALL_SERVERS: &str = "
-    SELECT level, bucket, server, asked, answered, told, players, (players + 50) / 100, slots, timed, latency, latency_max,
-           sent, resent, observed, up
+    SELECT level, bucket, server, polls, answered, with_players, players, (players + 50) / 100, max, with_latency, latency, latency_max,
+           sent, resent, observed_ms, up_ms
     FROM (
-        SELECT level, bucket, 0 AS server, CAST(SUM(asked) AS BIGINT) AS asked,
-               CAST(SUM(answered) AS BIGINT) AS answered, CASE WHEN SUM(told) > 0 THEN 100 ELSE 0 END AS told,
-               CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(told, 0)) * 100) AS BIGINT) AS players,
-               CAST(SUM(slots) AS BIGINT) AS slots, CAST(SUM(timed) AS BIGINT) AS timed,
+        SELECT level, bucket, 0 AS server, CAST(SUM(polls) AS BIGINT) AS polls,
+               CAST(SUM(answered) AS BIGINT) AS answered, CASE WHEN SUM(with_players) > 0 THEN 100 ELSE 0 END AS with_players,
+               CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(with_players, 0)) * 100) AS BIGINT) AS players,
+               CAST(SUM(max) AS BIGINT) AS max, CAST(SUM(with_latency) AS BIGINT) AS with_latency,
                CAST(SUM(latency) AS BIGINT) AS latency, MAX(latency_max) AS latency_max,
                CAST(SUM(sent) AS BIGINT) AS sent, CAST(SUM(resent) AS BIGINT) AS resent,
-               CAST(SUM(observed) AS BIGINT) AS observed, CAST(SUM(up) AS BIGINT) AS up
+               CAST(SUM(observed_ms) AS BIGINT) AS observed_ms, CAST(SUM(up_ms) AS BIGINT) AS up_ms
         FROM rollup WHERE level = $1 AND bucket >= $2 AND bucket <= $3 AND server <> 0 GROUP BY level, bucket
-    ) AS sums WHERE asked > 0";
+    ) AS sums WHERE polls > 0";

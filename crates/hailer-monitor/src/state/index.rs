@@ -263,13 +263,9 @@ mod tests {
             version: Some("1.21".into()),
             ..status
         });
-        live.change(
-            Update {
-                servers: vec![ServerId(2)],
-                ..Update::default()
-            },
-            |row| row.last_status = Some(status.clone()),
-        );
+        live.change(Update::of(vec![ServerId(2)]), |row| {
+            row.last_status = Some(status.clone())
+        });
         let find = |words: &str| {
             let all = Candidates::of(&live, &SearchTerms::of(words));
             let found = all.matching(&live, &ServerMatch::default());

@@ -1,11 +1,11 @@
 //! Icons of servers, from the monitor's own origin. Their URLs contain a digest of the content.
 
 use crate::icon::IconId;
-use crate::web::page::files::is_known;
+use crate::web::tagged::tagged;
 use crate::web::{App, page};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 /// Content security policy of an icon that is opened as a page.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
@@ -28,22 +28,11 @@ pub(super) async fn show(
         return page::error(&app, &headers, StatusCode::NOT_FOUND, text);
     };
     let tag = format!("\"{id}\"");
-    let mut answer = if is_known(&headers, &tag) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        ([(header::CONTENT_TYPE, "image/png")], png).into_response()
-    };
+    let cache = "public, max-age=31536000, immutable";
+    let mut answer = tagged(&headers, &tag, "image/png", cache, png);
+    let policy = HeaderValue::from_static(POLICY);
     let headers = answer.headers_mut();
-    let fixed = [
-        (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
-    ];
-    for (name, value) in fixed {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        headers.insert(header::ETAG, tag);
-    }
+    headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     answer
 }
 

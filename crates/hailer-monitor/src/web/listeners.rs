@@ -1,9 +1,10 @@
 //! Limit of open event streams.
 
+use crate::lock::lock;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Maximum number of event streams: fewer than connections, so that pages can still be loaded.
 const MAX_LISTENERS: usize = 512;
@@ -36,7 +37,7 @@ impl ListenerLimit {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -4,7 +4,7 @@
 //! rendered by the same template as the page. Nothing is queued: slow clients receive the current
 //! state instead of each change.
 
-use crate::sample::Millis;
+use crate::sample::{Millis, unix_millis};
 use crate::server::ServerId;
 use crate::state::Update;
 use crate::web::App;
@@ -275,7 +275,7 @@ impl Listener {
             self.notice = notice;
             return is_other.then(|| Event::default().event("changed").data("again"));
         }
-        let now = self.app.now();
+        let now = unix_millis();
         let rows = changed.into_iter().filter_map(|id| self.app.live.row(id));
         let rows: Vec<Changed> = rows
             .filter_map(|row| {

@@ -25,6 +25,7 @@ mod motd;
 mod page;
 mod serve;
 mod show;
+mod tagged;
 
 pub use serve::{LIMITS, serve};
 
@@ -36,7 +37,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware;
 use axum::routing::{get, post};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tower_http::compression::CompressionLayer;
 use tower_http::set_header::SetResponseHeaderLayer;
@@ -110,13 +111,6 @@ impl App {
             Some(api) => api.named(name).await,
             None => self.live.named(name),
         }
-    }
-
-    fn now(&self) -> crate::sample::Millis {
-        let since = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        since.as_millis().try_into().unwrap_or(i64::MAX)
     }
 }
 

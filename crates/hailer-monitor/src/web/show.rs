@@ -1,6 +1,6 @@
 //! Formats numbers, times and texts for pages.
 
-use crate::sample::Millis;
+use crate::sample::{Millis, Sample};
 use hailer::proto::model::printable;
 use hailer::proto::wire;
 use jiff::Timestamp;
@@ -16,6 +16,16 @@ pub(crate) const NOTHING: &str = "–";
 /// Formats an integer in groups of three digits, with its noun: `1 bot`, `12 345 samples`.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     wire::counted(count(number), noun)
+}
+
+/// Formats the players of a sample and their limit, without separators: `12/20`. `None` if the server
+/// did not report the players.
+pub(crate) fn players(sample: Sample) -> Option<String> {
+    let players = sample.players?;
+    Some(match sample.max {
+        Some(max) => format!("{players}/{max}"),
+        None => players.to_string(),
+    })
 }
 
 /// Formats an integer in groups of three digits.

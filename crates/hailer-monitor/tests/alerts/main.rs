@@ -6,6 +6,7 @@ use hailer_monitor::history::History;
 use hailer_monitor::sample::{Millis, Sample};
 use hailer_monitor::server::{Origin, Server, ServerId};
 use hailer_monitor::state::{StateTable, Update};
+use hailer_monitor::test_alert::{TestAlert, TestAlerts};
 use hailer_testkit::postgres;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -124,10 +125,7 @@ fn live(since: Millis) -> Arc<StateTable> {
 }
 
 fn show(live: &StateTable, state: State, since: Millis) {
-    let update = Update {
-        servers: vec![ServerId(1)],
-        ..Update::default()
-    };
+    let update = Update::of(vec![ServerId(1)]);
     live.change(update, |row| {
         row.state = state;
         row.since = since;
@@ -191,15 +189,14 @@ async fn failed_messages_are_retried_in_order_with_the_same_key() {
     assert_eq!(over.title(), "lobby is up again");
     assert_ne!(over.key, key);
     over.answer("403 No");
-    let testing = tokio::spawn(async move {
-        let result = alerts.test("ops").await;
-        (alerts, result)
-    });
+    let config: AlertConfig = toml::from_str(&hook.config()).unwrap();
+    let tests = TestAlerts::new(Arc::new(config.check(Path::new(".")).unwrap()));
+    let testing = tokio::spawn(async move { tests.send(Some("ops".into())).await });
     let got = hook.next(TIMEOUT).expect("a test");
     assert_eq!(got.body["kind"], "test");
     got.answer("410 Gone");
-    let (alerts, result) = testing.await.unwrap();
-    assert!(result.unwrap_err().contains("410"), "a test says why");
+    let refused = testing.await.unwrap().unwrap_err();
+    assert!(refused.to_string().contains("410"), "a test says why");
     written(&alerts, "GivenUp").await;
     let log = alerts.log(i64::MAX, 10).await.unwrap();
     let log: Vec<String> = log

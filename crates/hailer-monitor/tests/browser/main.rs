@@ -385,17 +385,11 @@ fn try_alerts(browser: &mut Browser, site: &Site) {
 }
 
 fn change(site: &Site, id: i64, players: u32) {
-    site.live.change(
-        Update {
-            servers: vec![ServerId(id)],
-            ..Update::default()
-        },
-        |row| {
-            let last = row.last_sample.as_mut().unwrap();
-            last.players = Some(players);
-            last.at = fleet::now();
-        },
-    );
+    site.live.change(Update::of(vec![ServerId(id)]), |row| {
+        let last = row.last_sample.as_mut().unwrap();
+        last.players = Some(players);
+        last.at = fleet::now();
+    });
 }
 
 fn phone(browser: &mut Browser, site: &Site) {

@@ -5,6 +5,7 @@
 
 mod export;
 mod frozen;
+mod migrate;
 mod queue;
 mod rollups;
 mod start;

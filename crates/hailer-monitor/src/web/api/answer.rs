@@ -1,6 +1,7 @@
 //! Responses with an entity tag, so that clients do not download unchanged data again.
 
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use crate::web::tagged::tagged as with_tag;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use hailer::proto::wire::hexadecimal;
 use serde::Serialize;
@@ -36,32 +37,28 @@ pub(super) fn tagged(
         "W/\"{}\"",
         hexadecimal(&Sha256::digest(bytes.as_ref())[..12])
     );
-    let mut response = if is_known(headers, &tag) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        let mut response = bytes.into_response();
-        response
-            .headers_mut()
-            .insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
-        response
-    };
-    let headers = response.headers_mut();
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(cache));
-    if let Ok(tag) = HeaderValue::try_from(tag) {
-        headers.insert(header::ETAG, tag);
-    }
-    response
+    with_tag(headers, &tag, kind, cache, bytes)
 }
 
-/// Whether the client sent this tag in `If-None-Match`. Weak comparison.
-fn is_known(headers: &HeaderMap, tag: &str) -> bool {
-    let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
-    let tag = bare(tag);
-    let lists = headers
-        .get_all(header::IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    lists
-        .flat_map(|list| list.split(','))
-        .any(|known| known.trim() == "*" || bare(known) == tag)
+/// Returns an image or a page for other sites, with fixed headers. `is_found`: whether it is about a
+/// server; browsers show the image of a 404 too, so that is always sent whole.
+pub(super) fn for_sites(
+    headers: &HeaderMap,
+    kind: &'static str,
+    cache: &'static str,
+    text: String,
+    is_found: bool,
+    fixed: &[(HeaderName, &'static str)],
+) -> Response {
+    let no_tags = HeaderMap::new();
+    let headers = if is_found { headers } else { &no_tags };
+    let mut response = tagged(headers, kind, cache, text);
+    if !is_found {
+        *response.status_mut() = StatusCode::NOT_FOUND;
+    }
+    for (name, value) in fixed {
+        let value = HeaderValue::from_static(value);
+        response.headers_mut().insert(name, value);
+    }
+    response
 }

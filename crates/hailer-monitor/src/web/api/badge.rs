@@ -7,9 +7,10 @@ use super::params::{Name, Params};
 use super::{Api, Problem, answer};
 use crate::health::State as Health;
 use crate::state::ServerRow;
+use crate::web::show;
 use askama::Template;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::is_control;
 
@@ -86,28 +87,24 @@ pub(super) async fn show(
             .map_or("server".into(), |row| row.server.name.clone())
     });
     let svg = draw(&printable(&label), &message, color, radius);
-    // Browsers show the image of a 404 too. It must not be cached.
-    let mut response = match row {
-        Some(_) => answer::tagged(&headers, "image/svg+xml", CACHE_CONTROL, svg),
-        None => {
-            let mut response =
-                answer::tagged(&HeaderMap::new(), "image/svg+xml", CACHE_CONTROL, svg);
-            *response.status_mut() = StatusCode::NOT_FOUND;
-            response
-        }
-    };
-    let headers = response.headers_mut();
-    for (name, value) in [
+    let fixed = [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (
             HeaderName::from_static("cross-origin-resource-policy"),
             "cross-origin",
         ),
         (header::CONTENT_SECURITY_POLICY, POLICY),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    Ok(response)
+    ];
+    let kind = "image/svg+xml";
+    let is_found = row.is_some();
+    Ok(answer::for_sites(
+        &headers,
+        kind,
+        CACHE_CONTROL,
+        svg,
+        is_found,
+        &fixed,
+    ))
 }
 
 /// Text and color of the state. White text has a contrast of at least 4.5 on each color.
@@ -116,15 +113,8 @@ fn message(row: &ServerRow) -> (String, &'static str) {
         Health::Down => ("down".into(), "#b3261e"),
         Health::Unknown => ("unknown".into(), "#6a737d"),
         Health::Up => {
-            let last = row.last_sample.as_ref();
-            let message = match (
-                last.and_then(|last| last.players),
-                last.and_then(|last| last.max),
-            ) {
-                (Some(players), Some(max)) => format!("{players}/{max}"),
-                (Some(players), None) => players.to_string(),
-                (None, _) => "up".into(),
-            };
+            let players = row.last_sample.and_then(show::players);
+            let message = players.unwrap_or_else(|| "up".into());
             (message, "#1a7f37")
         }
     }

@@ -2,9 +2,9 @@
 
 use super::Api;
 use crate::cached::Expiry;
+use crate::lock::lock;
 use crate::monitor_health::{ClockHealth, HistoryHealth, MonitorHealth};
-use crate::sample::Millis;
-use crate::sample::unix_millis;
+use crate::sample::{Millis, millis, unix_millis};
 use crate::state::StateTable;
 use crate::web::{Notice, show};
 use axum::Json;
@@ -13,7 +13,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hailer::proto::wire::counted;
 use serde::Serialize;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Time for a poll to finish and its sample to arrive, in milliseconds.
@@ -156,9 +156,7 @@ impl CountWindow {
                 message: "there are no servers".into(),
             },
             Some(shortest) => {
-                let stop_timeout = 2 * Millis::try_from(shortest.as_millis())
-                    .unwrap_or(Millis::MAX / 4)
-                    + SAMPLE_GRACE_MS;
+                let stop_timeout = 2 * millis(shortest) + SAMPLE_GRACE_MS;
                 let age = (now - health.last.unwrap_or(health.started)).max(0);
                 let message = match health.last {
                     Some(_) => format!("last sample {} s ago", age / 1_000),
@@ -195,7 +193,7 @@ impl CountWindow {
 
     /// Returns the counts of some minutes ago, or of the start.
     fn before(&self, health: &MonitorHealth, now: Millis) -> HealthCounts {
-        let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = lock(&self.0);
         let mark = HealthCounts {
             at: now,
             samples: health.samples,

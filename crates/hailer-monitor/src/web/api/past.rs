@@ -4,8 +4,7 @@ use super::params::{NamedServer, Params};
 use super::types::{Events, Series, Session, Sessions};
 use super::{Api, ApiConfig, Problem, answer, describe};
 use crate::history::{Level, Point, Retention, page_start};
-use crate::sample::Millis;
-use crate::sample::unix_millis;
+use crate::sample::{Millis, millis, unix_millis};
 use crate::server::ServerId;
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri};
@@ -50,8 +49,7 @@ pub(super) async fn series(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let config = api.config();
-    let step = Millis::try_from(row.server.interval.unwrap_or(config.interval).as_millis())
-        .unwrap_or(MINUTE);
+    let step = millis(row.server.interval.unwrap_or(config.interval));
     let span = Span::read(&uri, unix_millis(), step, api.live().len(), config)?;
     let _turn = api.0.queries.acquire().await;
     let points = api
@@ -144,7 +142,7 @@ async fn all_events(
     let start = page_start(&events, next.is_none(), id, now);
     let gaps = api
         .history()
-        .gaps(start, before.min(now), interval.as_millis() as Millis)
+        .gaps(start, before.min(now), millis(interval))
         .await?;
     let name = |id| api.live().row(id).map(|row| row.server.name.clone());
     let events = events.into_iter().map(|event| {
@@ -203,9 +201,7 @@ impl Span {
             }
         };
         let points = |level| (to - from).max(0) / step_of(level) + 1;
-        let usual = Millis::try_from(config.interval.as_millis())
-            .unwrap_or(MINUTE)
-            .max(1_000);
+        let usual = millis(config.interval).max(1_000);
         let samples = ((to - from).max(0) / usual).saturating_mul(servers as i64);
         let is_cheap = |level| level != Level::Raw || samples <= MAX_SAMPLES;
         let level = match wanted {
@@ -255,13 +251,12 @@ impl Span {
 }
 
 fn kept(level: Level, keep: &Retention) -> Millis {
-    let time = match level {
+    millis(match level {
         Level::Raw => keep.raw,
         Level::FiveMinutes => keep.five_minutes,
         Level::Hour => keep.hour,
         Level::Day => keep.day,
-    };
-    Millis::try_from(time.as_millis()).unwrap_or(Millis::MAX)
+    })
 }
 
 #[cfg(test)]

@@ -289,20 +289,7 @@ async fn refuse_duplicate(
             .map(Iterator::collect)
             .unwrap_or_default(),
     };
-    let live = api.0.parts.live.clone();
-    let same = tokio::task::spawn_blocking(move || {
-        live.pick(|row| {
-            let place = place(&row.server.target)?;
-            let address = match place.0 {
-                Host::Address(address) => Some((address, place.1).into()),
-                Host::Name(_) => row.last_status.as_ref().and_then(|last| last.address),
-            };
-            let is_same = place == (host.clone(), port)
-                || address.is_some_and(|address| addresses.contains(&address));
-            (Some(row.server.id) != own && is_same).then(|| row.server.name.clone())
-        })
-    });
-    match same.await.unwrap_or_default().first() {
+    match api.live().same_place(own, &host, &addresses, port) {
         Some(name) => Err(Problem::conflict(
             "duplicate",
             format!("{name} has the same address and query port"),

@@ -8,7 +8,7 @@ use crate::state::ServerRow;
 use crate::web::show;
 use askama::Template;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderName, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::printable;
 
@@ -84,53 +84,34 @@ pub(super) async fn show(
         &printable(label.as_deref().unwrap_or("not found")),
         style,
     );
-    let mut response = match row {
-        Some(_) => answer::tagged(&headers, "text/html; charset=utf-8", CACHE_CONTROL, html),
-        None => {
-            let mut response = answer::tagged(
-                &HeaderMap::new(),
-                "text/html; charset=utf-8",
-                CACHE_CONTROL,
-                html,
-            );
-            *response.status_mut() = StatusCode::NOT_FOUND;
-            response
-        }
-    };
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_SECURITY_POLICY,
-        HeaderValue::from_static(POLICY),
-    );
-    // The policy allows framing. The older `X-Frame-Options` has no such value; an invalid value
-    // makes browsers ignore it.
-    headers.insert(
-        header::X_FRAME_OPTIONS,
-        HeaderValue::from_static("ALLOWALL"),
-    );
-    headers.insert(
-        HeaderName::from_static("cross-origin-resource-policy"),
-        HeaderValue::from_static("cross-origin"),
-    );
-    Ok(response)
+    let fixed = [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        // The policy allows framing. The older `X-Frame-Options` has no such value; an invalid value
+        // makes browsers ignore it.
+        (header::X_FRAME_OPTIONS, "ALLOWALL"),
+        (
+            HeaderName::from_static("cross-origin-resource-policy"),
+            "cross-origin",
+        ),
+    ];
+    let kind = "text/html; charset=utf-8";
+    let is_found = row.is_some();
+    Ok(answer::for_sites(
+        &headers,
+        kind,
+        CACHE_CONTROL,
+        html,
+        is_found,
+        &fixed,
+    ))
 }
 
 fn draw(row: Option<&ServerRow>, label: &str, style: &'static str) -> String {
-    let state = row.map_or("unknown", |row| match row.state {
-        Health::Up => "up",
-        Health::Down => "down",
-        Health::Unknown => "unknown",
-    });
+    let state = row.map_or(Health::Unknown, |row| row.state).word();
     let last = row
         .filter(|row| row.state == Health::Up)
         .and_then(|row| row.last_sample);
-    let players = last.and_then(|last| {
-        let players = last.players?;
-        Some(
-            last.max
-                .map_or_else(|| players.to_string(), |max| format!("{players}/{max}")),
-        )
-    });
+    let players = last.and_then(show::players);
     let status = row.and_then(|row| row.last_status.as_deref());
     let bots = status
         .and_then(|status| status.bots)

@@ -5,6 +5,7 @@
 
 use crate::alert::{self, ConditionKind, MessageState, NotificationKind};
 use crate::history::HistoryError;
+use crate::sample::unix_millis;
 use crate::web::App;
 use crate::web::api::Api;
 use crate::web::page::row::Time;
@@ -122,7 +123,7 @@ async fn page(
     status: StatusCode,
     result: Option<TestResult>,
 ) -> Response {
-    let now = app.now();
+    let now = unix_millis();
     let past: Result<Result<_, HistoryError>, _> =
         tokio::time::timeout(HISTORY_TIMEOUT, alert::stored(&app.history, MAX_MESSAGES)).await;
     let (past, problem) = match past {

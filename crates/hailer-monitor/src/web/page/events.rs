@@ -1,7 +1,7 @@
 //! Events of all servers.
 
 use crate::history::{HistoryError, page_start};
-use crate::sample::{Event, Millis};
+use crate::sample::{Event, Millis, unix_millis};
 use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, directed, natural};
 use crate::web::App;
 use crate::web::page::overview::SelectOption;
@@ -42,7 +42,7 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Response {
     let wanted = EventQuery::read(query.as_deref().unwrap_or_default());
-    let now = app.now();
+    let now = unix_millis();
     let read = tokio::time::timeout(HISTORY_TIMEOUT, wanted.find(&app, now)).await;
     let (found, problem) = match read {
         Ok(Ok(found)) => (found, None),

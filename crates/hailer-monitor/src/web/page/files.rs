@@ -1,9 +1,10 @@
 //! Static files, embedded in the program. Their URLs contain a digest of the content.
 
 use crate::web::App;
+use crate::web::tagged::tagged;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use hailer::proto::wire::hexadecimal;
 use sha2::{Digest, Sha256};
 use std::sync::LazyLock;
@@ -66,27 +67,5 @@ pub(crate) async fn show(
     } else {
         "public, no-cache"
     };
-    let mut answer = if is_known(&headers, &tag) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        ([(header::CONTENT_TYPE, file.kind)], file.bytes).into_response()
-    };
-    answer
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, HeaderValue::from_static(keep));
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
-        answer.headers_mut().insert(header::ETAG, tag);
-    }
-    answer
-}
-
-/// Whether the client has this tag. The prefix `W/` is ignored, since compression makes strong tags
-/// weak.
-pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
-    let known = headers
-        .get_all(header::IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    let mut tags = known.flat_map(|value| value.split(',')).map(str::trim);
-    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+    tagged(&headers, &tag, file.kind, keep, file.bytes)
 }

@@ -1,6 +1,6 @@
 //! Overview: totals, filters and a page of the server list.
 
-use crate::sample::Millis;
+use crate::sample::{Millis, unix_millis};
 use crate::state::ServerRow;
 use crate::state::totals::{Counts, Totals};
 use crate::web::App;
@@ -106,7 +106,7 @@ impl Overview {
     }
 
     fn of(app: &App, headers: &HeaderMap, mut filter: Filter) -> Self {
-        let now = app.now();
+        let now = unix_millis();
         let totals = app.live.totals();
         let found = filter.find(&app.live, now);
         filter.page = found.page;

@@ -1,7 +1,7 @@
 //! History of one server: charts, events and sessions.
 
 use crate::history::{Gap, HistoryError, Level, PlayerSession, Point, page_start};
-use crate::sample::{Event, EventKind, Millis, ValueChange};
+use crate::sample::{Event, EventKind, Millis, ValueChange, millis};
 use crate::server::ServerId;
 use crate::state::find::{MAX_SEARCH_CHARS, SearchTerms, natural};
 use crate::uptime::{Uptime, sample_length_ms};
@@ -393,9 +393,9 @@ fn continue_sessions(
 
 /// Default polling interval, in milliseconds.
 fn interval_of(app: &App) -> Millis {
-    app.api.as_ref().map_or(MINUTE, |api| {
-        Millis::try_from(api.interval().as_millis()).unwrap_or(MINUTE)
-    })
+    app.api
+        .as_ref()
+        .map_or(MINUTE, |api| millis(api.interval()))
 }
 
 /// Shortest polling interval of all servers, in milliseconds.
@@ -404,7 +404,7 @@ pub(super) fn shortest_interval(app: &App) -> Millis {
     let shortest = app
         .live
         .shortest_interval(Duration::from_millis(usual.unsigned_abs()));
-    shortest.map_or(usual, |shortest| shortest.as_millis() as Millis)
+    shortest.map_or(usual, millis)
 }
 
 /// Data of the charts.
@@ -428,8 +428,8 @@ impl ChartData {
     ) -> Result<Self, HistoryError> {
         let read = async |range: Range| {
             let own = app.live.row(server).and_then(|row| row.server.interval);
-            let own = own.and_then(|own| Millis::try_from(own.as_millis()).ok());
-            let (level, step, count) = range.buckets(own.unwrap_or_else(|| interval_of(app)));
+            let interval = own.map_or_else(|| interval_of(app), millis);
+            let (level, step, count) = range.buckets(interval);
             let to = now.div_euclid(step) * step + step;
             let from = to - step * count as Millis;
             let points = app.history.series(server, from, to, level).await?;

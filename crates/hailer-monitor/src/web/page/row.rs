@@ -1,6 +1,5 @@
 //! A row of the server list, for the page and for event streams.
 
-use crate::health::State;
 use crate::sample::Millis;
 use crate::server::Server;
 use crate::state::{LastStatus, ServerRow};
@@ -64,11 +63,10 @@ impl Time {
 
 impl StateView {
     pub(crate) fn of(row: &ServerRow, now: Millis) -> Self {
-        let word = match row.state {
-            _ if row.is_flapping => "flapping",
-            State::Up => "up",
-            State::Down => "down",
-            State::Unknown => "unknown",
+        let word = if row.is_flapping {
+            "flapping"
+        } else {
+            row.state.word()
         };
         let reason = row.error.as_ref();
         let reason = reason.map(|error| show::cut(&error.message, MAX_REASON_CHARS));

@@ -1,7 +1,7 @@
 //! Page of one server: state, history and last answer.
 
 use crate::health;
-use crate::sample::Millis;
+use crate::sample::{Millis, millis, unix_millis};
 use crate::state::ServerRow;
 use crate::state::find::SearchTerms;
 use crate::web::App;
@@ -39,7 +39,7 @@ pub(crate) async fn show(
         );
     };
     let wanted = HistoryQuery::read(query.as_deref().unwrap_or_default());
-    let now = app.now();
+    let now = unix_millis();
     let on = row
         .last_status
         .as_deref()
@@ -317,7 +317,7 @@ fn figures(
         "Interval",
         row.server
             .interval
-            .map(|every| show::length(every.as_millis() as Millis)),
+            .map(|interval| show::length(millis(interval))),
         String::new(),
     );
     let calls_itself = details
