@@ -4,9 +4,9 @@
 //! samples would have times of another poll. It still shows pages and writes results.
 
 use super::{ClockCheck, ClockHealth, Reference, Shared};
-use hailer::support::link::RedisConnection;
 use crate::lock::lock;
 use crate::sample::{Millis, millis};
+use hailer::support::link::RedisConnection;
 use redis::{RedisResult, cmd};
 use std::sync::Arc;
 use std::time::Duration;

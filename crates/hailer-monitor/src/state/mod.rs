@@ -486,7 +486,7 @@ mod tests {
             let new = NewServer::new(name, target, Origin::Api);
             new.with_id(ServerId(id))
         };
-        live.set(server(1, "name", "ugp://Play.Example.com:7"));
+        live.set(server(1, "name", "ugp://play.example.com:7"));
         live.set(server(2, "address", "ugp://192.0.2.2:7"));
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();
         let reply = |id: i64, from: &str| {
