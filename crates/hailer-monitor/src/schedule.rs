@@ -96,15 +96,7 @@ impl Schedule {
             return;
         }
         let at = last_time(server, interval, now) + interval;
-        self.put(
-            server,
-            ScheduleEntry {
-                interval,
-                due: 0,
-                at,
-                is_waiting: false,
-            },
-        );
+        self.put(server, interval, at);
     }
 
     /// Takes over a server from another node. If a sample was due after `after` and not taken, the
@@ -113,15 +105,7 @@ impl Schedule {
         let interval = interval.max(MIN_INTERVAL_MS);
         let at = last_time(server, interval, now);
         let at = if at > after { at } else { at + interval };
-        self.put(
-            server,
-            ScheduleEntry {
-                interval,
-                due: 0,
-                at,
-                is_waiting: false,
-            },
-        );
+        self.put(server, interval, at);
     }
 
     /// Removes a server.
@@ -142,12 +126,14 @@ impl Schedule {
     }
 
     /// Returns the number of servers.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Whether the schedule is empty.
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
@@ -182,15 +168,7 @@ impl Schedule {
                 self.missed += late as u64;
             }
             let at = at + late * interval;
-            self.put(
-                server,
-                ScheduleEntry {
-                    interval,
-                    due: 0,
-                    at: at + interval,
-                    is_waiting: false,
-                },
-            );
+            self.put(server, interval, at + interval);
             return Some(DueSample { server, at });
         }
     }
@@ -213,10 +191,16 @@ impl Schedule {
         self.queue.peek().map(|Reverse((due, _))| *due)
     }
 
-    fn put(&mut self, server: ServerId, mut entry: ScheduleEntry) {
-        let jitter = mix(server.0 as u64 ^ (entry.at as u64).rotate_left(32))
-            % (entry.interval / JITTER_PARTS).max(1) as u64;
-        entry.due = entry.at + jitter as Millis;
+    /// Sets the next sample of a server, at a time with jitter.
+    fn put(&mut self, server: ServerId, interval: Millis, at: Millis) {
+        let jitter = mix(server.0 as u64 ^ (at as u64).rotate_left(32))
+            % (interval / JITTER_PARTS).max(1) as u64;
+        let entry = ScheduleEntry {
+            interval,
+            due: at + jitter as Millis,
+            at,
+            is_waiting: false,
+        };
         self.entries.insert(server, entry);
         self.queue.push(Reverse((entry.due, server)));
         // Servers that were changed or removed leave outdated entries in the queue.

@@ -251,12 +251,14 @@ impl SessionTracker {
     }
 
     /// Returns the number of open sessions.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.len
     }
 
     /// Returns whether there are no open sessions.
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.len == 0
     }
 }

@@ -518,12 +518,14 @@ impl AlertEngine {
     }
 
     /// Number of incidents in memory, notified or not.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.incidents.len()
     }
 
     /// Whether no rule is true for any server.
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.incidents.is_empty()
     }
 

@@ -73,11 +73,6 @@ impl QuietHours {
         Some(end.unwrap_or(now).timestamp().as_millisecond())
     }
 
-    /// Time zone of the windows.
-    pub fn zone(&self) -> &TimeZone {
-        &self.zone
-    }
-
     fn is_quiet(&self, at: &Zoned) -> bool {
         self.windows.iter().any(|window| window.holds(at.time()))
     }

@@ -260,17 +260,20 @@ impl Leases {
     }
 
     /// Returns the number of held chunks.
-    pub fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.held.len()
     }
 
     /// Returns whether no chunk is held.
-    pub fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
     /// Returns when the first lease ends, by the clock of this node.
-    pub fn until(&self) -> Option<Millis> {
+    #[cfg(test)]
+    fn until(&self) -> Option<Millis> {
         self.held.values().map(|held| held.until).min()
     }
 }
