@@ -62,14 +62,60 @@ pub(super) async fn write(
         run(change, late(dialect, Level::FiveMinutes, buckets)).await?;
     }
     let samples = run(change, samples(dialect, &batch.samples)).await?;
-    let events = run(change, events(dialect, &batch.events)).await?;
-    run(change, states(dialect, &batch.events)).await?;
-    let sessions = run(change, sessions(dialect, &batch.sessions)).await?;
+    let [events, states, sessions] = rows_as_json(batch);
+    let events = run_with(change, INSERT_EVENTS, events).await?;
+    run_with(change, UPDATE_STATES, states).await?;
+    let sessions = run_with(change, UPDATE_SESSIONS, sessions).await?;
     Ok(WriteCounts {
         samples,
         events,
         sessions,
     })
+}
+
+/// Statements of SQLite. (`WHERE TRUE` tells its parser that `ON` begins no join.)
+const INSERT_EVENTS: &str = "INSERT INTO event (server, at, kind, body)
+    SELECT value ->> 'server', value ->> 'at', value ->> 'kind', value ->> 'body' FROM json_each($1) WHERE TRUE
+    ON CONFLICT (server, at, kind) DO NOTHING";
+/// A state with a time in the future comes from a wrong clock: it holds no later one back.
+const UPDATE_STATES: &str = "INSERT INTO state (server, state, since)
+    SELECT value ->> 'server', value ->> 'state', value ->> 'since' FROM json_each($1) WHERE TRUE
+    ON CONFLICT (server) DO UPDATE SET state = excluded.state, since = excluded.since
+    WHERE excluded.since > state.since OR state.since > CAST(unixepoch('subsec') * 1000 AS BIGINT)";
+const UPDATE_SESSIONS: &str = "INSERT INTO session (server, first, player, last)
+    SELECT value ->> 'server', value ->> 'first', value ->> 'player', value ->> 'last' FROM json_each($1) WHERE TRUE
+    ON CONFLICT (server, first, player) DO UPDATE SET last = excluded.last WHERE excluded.last > session.last";
+
+/// Runs a statement with rows in JSON. Returns the number of added or changed rows.
+async fn run_with(
+    change: &mut AnyConnection,
+    statement: &'static str,
+    rows: Value,
+) -> Result<u64, HistoryError> {
+    if rows == json!([]) {
+        return Ok(0);
+    }
+    let done = sqlx::query(statement)
+        .bind(rows.to_string())
+        .execute(change);
+    Ok(done.await?.rows_affected())
+}
+
+/// Returns the events, the last states and the sessions of a batch, each as a list of rows.
+fn rows_as_json(batch: &Batch) -> [Value; 3] {
+    let events = batch.events.iter().map(|event| {
+        let body = serde_json::to_string(&event.kind).expect("texts become JSON");
+        json!({"server": event.server, "at": event.at, "kind": event.kind.word(), "body": body})
+    });
+    let states = last_states(&batch.events);
+    let states = states
+        .iter()
+        .map(|(server, (since, state))| json!({"server": server, "state": state, "since": since}));
+    let sessions = last_sessions(&batch.sessions);
+    let sessions = sessions.iter().map(|((server, first, player), last)| {
+        json!({"server": server, "first": first, "player": player, "last": last})
+    });
+    [events.collect(), states.collect(), sessions.collect()]
 }
 
 /// Writes a batch to PostgreSQL with one statement. A process that is frozen or cut off is so before
@@ -124,18 +170,7 @@ async fn write_at_once(
         }
         text + "}"
     };
-    let events = batch.events.iter().map(|event| {
-        let body = serde_json::to_string(&event.kind).expect("texts become JSON");
-        json!({"server": event.server, "at": event.at, "kind": event.kind.word(), "body": body})
-    });
-    let states = last_states(&batch.events);
-    let states = states
-        .iter()
-        .map(|(server, (since, state))| json!({"server": server, "state": state, "since": since}));
-    let sessions = last_sessions(&batch.sessions);
-    let sessions = sessions.iter().map(|((server, first, player), last)| {
-        json!({"server": server, "first": first, "player": player, "last": last})
-    });
+    let [events, states, sessions] = rows_as_json(batch);
     let row = sqlx::query(WRITE_AT_ONCE)
         .bind(column(&|sample| Some(sample.at)))
         .bind(column(&|sample| Some(sample.server.0)))
@@ -146,9 +181,9 @@ async fn write_at_once(
         .bind(column(&|sample| Some(i64::from(sample.sent))))
         .bind(column(&|sample| Some(i64::from(sample.resent))))
         .bind(column(&observed_ms))
-        .bind(events.collect::<Value>().to_string())
-        .bind(states.collect::<Value>().to_string())
-        .bind(sessions.collect::<Value>().to_string())
+        .bind(events.to_string())
+        .bind(states.to_string())
+        .bind(sessions.to_string())
         .fetch_one(connection)
         .await?;
     let count = |column| Ok::<_, HistoryError>(row.try_get::<i64, _>(column)?.max(0) as u64);
@@ -214,23 +249,6 @@ pub(super) fn late(
     table.rows(dialect, rows)
 }
 
-fn events(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
-    let table = Insert {
-        head: "INSERT INTO event (server, at, kind, body) VALUES ",
-        columns: 4,
-        tail: " ON CONFLICT (server, at, kind) DO NOTHING",
-    };
-    let rows = events.iter().map(|event| {
-        move |values: &mut Values| {
-            values.add(event.server.0);
-            values.add(event.at);
-            values.add(event.kind.word());
-            values.add(serde_json::to_string(&event.kind).expect("texts become JSON"));
-        }
-    });
-    table.rows(dialect, rows)
-}
-
 /// Returns the last state of each server in these events, and since when it has it.
 fn last_states(events: &[Event]) -> BTreeMap<ServerId, (Millis, &'static str)> {
     let mut last: BTreeMap<ServerId, (Millis, &'static str)> = BTreeMap::new();
@@ -245,30 +263,6 @@ fn last_states(events: &[Event]) -> BTreeMap<ServerId, (Millis, &'static str)> {
     last
 }
 
-/// Returns statements that store the last state of each server in these events.
-fn states(dialect: Dialect, events: &[Event]) -> Vec<Statement> {
-    let last = last_states(events);
-    // A state with a time in the future comes from a wrong clock: it holds no later one back.
-    let tail = format!(
-        " ON CONFLICT (server) DO UPDATE SET state = excluded.state, since = excluded.since
-          WHERE excluded.since > state.since OR state.since > {}",
-        dialect.now()
-    );
-    let table = Insert {
-        head: "INSERT INTO state (server, state, since) VALUES ",
-        columns: 3,
-        tail: &tail,
-    };
-    let rows = last.into_iter().map(|(server, (since, word))| {
-        move |values: &mut Values| {
-            values.add(server.0);
-            values.add(word);
-            values.add(since);
-        }
-    });
-    table.rows(dialect, rows)
-}
-
 /// Returns the last end of each session.
 fn last_sessions(sessions: &[PlayerSession]) -> BTreeMap<(ServerId, Millis, Cow<'_, str>), Millis> {
     // A statement of PostgreSQL cannot change a row twice.
@@ -280,25 +274,6 @@ fn last_sessions(sessions: &[PlayerSession]) -> BTreeMap<(ServerId, Millis, Cow<
         *known = session.last.max(*known);
     }
     last
-}
-
-fn sessions(dialect: Dialect, sessions: &[PlayerSession]) -> Vec<Statement> {
-    let last = last_sessions(sessions);
-    let table = Insert {
-        head: "INSERT INTO session (server, first, player, last) VALUES ",
-        columns: 4,
-        tail: " ON CONFLICT (server, first, player) DO UPDATE SET last = excluded.last
-                WHERE excluded.last > session.last",
-    };
-    let rows = last.iter().map(|((server, first, player), last)| {
-        move |values: &mut Values| {
-            values.add(server.0);
-            values.add(*first);
-            values.add(player.as_ref());
-            values.add(*last);
-        }
-    });
-    table.rows(dialect, rows)
 }
 
 /// Returns a name as part of a key: cut to the limit, and without NUL, which PostgreSQL rejects.

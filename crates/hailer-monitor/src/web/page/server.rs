@@ -2,8 +2,8 @@
 
 use crate::health;
 use crate::sample::{Millis, millis, unix_millis};
-use crate::state::ServerRow;
 use crate::state::find::SearchTerms;
+use crate::state::{LastStatus, ServerRow};
 use crate::web::App;
 use crate::web::api::Api;
 use crate::web::motd::{Piece, pieces};
@@ -245,91 +245,52 @@ fn figures(
 ) -> Vec<Figure> {
     let last = row.last_answer();
     let status = row.last_status.as_deref();
-    let mut figures = Vec::new();
-    let mut add = |name, value: Option<String>, note: String| {
-        if let Some(value) = value.filter(|value| !value.trim().is_empty()) {
-            figures.push(Figure {
-                name,
-                value: show::cut(&value, 60),
-                note,
-            });
-        }
-    };
     let count = |number: Option<u32>| number.map(|number| show::count(number.into()));
     let max = count(last.and_then(|last| last.max)).map(|max| format!("of {max}"));
     let bots = status.and_then(|status| status.bots);
-    let bots = bots
-        .filter(|bots| *bots > 0)
-        .map(|bots| show::counted(bots.into(), "bot"));
-    let note: Vec<String> = max.into_iter().chain(bots).collect();
-    add(
-        "Players",
-        count(last.and_then(|last| last.players)),
-        note.join(", "),
-    );
-    let resent = last.filter(|last| last.resent > 0).map(|last| {
-        format!(
-            "{} of {} repeated",
-            last.resent,
-            counted(last.sent, "datagram")
-        )
+    let bots = bots.filter(|bots| *bots > 0);
+    let bots = bots.map(|bots| show::counted(bots.into(), "bot"));
+    let limits: Vec<String> = max.into_iter().chain(bots).collect();
+    let resent = last.filter(|last| last.resent > 0);
+    let resent = resent.map(|last| {
+        let sent = counted(last.sent, "datagram");
+        format!("{} of {sent} repeated", last.resent)
     });
-    add(
-        "Latency",
-        last.and_then(|last| last.latency).map(show::latency),
-        resent.unwrap_or_default(),
-    );
-    add(
-        "Uptime",
-        row.day.uptime(now).map(|share| show::percent(share.into())),
-        "last 24 hours".into(),
-    );
-    add(
-        "Version",
-        status
-            .and_then(|status| status.version.clone())
-            .map(Into::into),
-        String::new(),
-    );
-    add(
-        "Map",
-        status.and_then(|status| status.map.clone()).map(Into::into),
-        String::new(),
-    );
-    add(
-        "Mode",
-        details.mode.as_ref().map(|mode| mode.text.clone()),
-        String::new(),
-    );
-    add(
-        "Game",
-        status
-            .and_then(|status| status.game.clone())
-            .map(Into::into),
-        String::new(),
-    );
-    add(
-        "Protocol",
-        spoken_protocol.map(|spoken_protocol| spoken_protocol.info().title.to_owned()),
-        String::new(),
-    );
-    add(
-        "Interval",
-        row.server
-            .interval
-            .map(|interval| show::length(millis(interval))),
-        String::new(),
-    );
-    let calls_itself = details
-        .own_address
-        .as_ref()
-        .map(|address| format!("reported: {address}"));
-    add(
-        "Address",
-        status
-            .and_then(|status| status.address)
-            .map(|address| address.to_string()),
-        calls_itself.unwrap_or_default(),
-    );
-    figures
+    let own_address = details.own_address.as_ref();
+    let own_address = own_address.map(|address| format!("reported: {address}"));
+    let text = |of: fn(&LastStatus) -> Option<String>| (status.and_then(of), None);
+    let players = count(last.and_then(|last| last.players));
+    let latency = last.and_then(|last| last.latency).map(show::latency);
+    let uptime = row.day.uptime(now);
+    let uptime = uptime.map(|share| show::percent(share.into()));
+    let mode = details.mode.as_ref().map(|mode| mode.text.clone());
+    let protocol = spoken_protocol.map(|protocol| protocol.info().title.to_owned());
+    let interval = row.server.interval;
+    let interval = interval.map(|interval| show::length(millis(interval)));
+    let address = status.and_then(|status| status.address);
+    let address = address.map(|address| address.to_string());
+    let all = [
+        ("Players", (players, Some(limits.join(", ")))),
+        ("Latency", (latency, resent)),
+        ("Uptime", (uptime, Some("last 24 hours".into()))),
+        (
+            "Version",
+            text(|status| status.version.clone().map(Into::into)),
+        ),
+        ("Map", text(|status| status.map.clone().map(Into::into))),
+        ("Mode", (mode, None)),
+        ("Game", text(|status| status.game.clone().map(Into::into))),
+        ("Protocol", (protocol, None)),
+        ("Interval", (interval, None)),
+        ("Address", (address, own_address)),
+    ];
+    let figure = |(name, (value, note)): (_, (Option<String>, Option<String>))| {
+        let value = value.filter(|value| !value.trim().is_empty())?;
+        Some(Figure {
+            name,
+            value: show::cut(&value, 60),
+            note: note.unwrap_or_default(),
+        })
+    };
+    all.into_iter().filter_map(figure).collect()
 }
