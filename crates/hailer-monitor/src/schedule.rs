@@ -125,12 +125,6 @@ impl Schedule {
         }
     }
 
-    /// Returns the number of servers.
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Whether the schedule is empty.
     #[cfg(test)]
     fn is_empty(&self) -> bool {

@@ -258,24 +258,6 @@ impl Leases {
     pub fn held(&self) -> impl Iterator<Item = Chunk> {
         self.held.keys().copied()
     }
-
-    /// Returns the number of held chunks.
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.held.len()
-    }
-
-    /// Returns whether no chunk is held.
-    #[cfg(test)]
-    fn is_empty(&self) -> bool {
-        self.held.is_empty()
-    }
-
-    /// Returns when the first lease ends, by the clock of this node.
-    #[cfg(test)]
-    fn until(&self) -> Option<Millis> {
-        self.held.values().map(|held| held.until).min()
-    }
 }
 
 #[cfg(test)]

@@ -114,13 +114,13 @@ fn rollup(
         players: Some(0),
         players_max: Some(0),
         max: Some(server.max),
-        timed: 0,
+        with_latency: 0,
         latency: Some(0),
         latency_max: Some(0),
         sent: 0,
         resent: 0,
-        observed: None,
-        up: None,
+        observed_ms: None,
+        up_ms: None,
     };
     for (minute, players) in minutes.iter().enumerate().step_by(each) {
         let at = start + minute as Millis * MINUTE;
@@ -144,7 +144,7 @@ fn rollup(
         sum.latency_max = sum.latency_max.max(Some(latency));
     }
     sum.with_players = sum.answered;
-    sum.timed = sum.answered;
+    sum.with_latency = sum.answered;
     if sum.answered == 0 {
         sum.players = None;
         sum.players_max = None;
