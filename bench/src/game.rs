@@ -4,7 +4,7 @@ use crate::bare::{Peer, SLOT};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use hailer::Ask;
-use hailer::proto::{Cookie, Epoch, Input, Keys, Options, Protocol, Step, Verdict};
+use hailer::proto::{Cookie, Destination, Epoch, Input, Keys, Options, Protocol, Step, Verdict};
 use hailer::proto::{Depth, Player, Text, registry};
 use hailer::respond::farm;
 use hailer_udp::Outbox;
@@ -119,7 +119,10 @@ impl Game {
     pub(crate) fn opening(self) -> Vec<u8> {
         let mut out = Vec::new();
         let ask = Ask {
-            host: Ipv4Addr::from_bits(FIRST).to_string().into(),
+            to: Destination {
+                host: Ipv4Addr::from_bits(FIRST).to_string().into(),
+                ..Destination::default()
+            },
             ..self.ask()
         };
         self.protocol()

@@ -76,10 +76,10 @@ pub use model::{
     Address, Charset, Extra, Icon, Player, Players, Roster, Rows, Rule, Status, Text, Value,
 };
 pub use protocol::{
-    Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Direction,
-    Discovery, Doc, Excerpt, Exchange, Explanation, Fault, Frame, Info, Input, JoinAttempt,
-    OptionError, Options, Proof, Protocol, Received, Responder, ResponderResult, Route, Secret,
-    Step, Tls, Transport, Verdict, Wave,
+    Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Destination,
+    Direction, Discovery, Doc, Excerpt, Exchange, Explanation, Fault, Frame, Info, Input,
+    JoinAttempt, OptionError, Options, Proof, Protocol, Received, Responder, ResponderResult,
+    Route, Secret, Step, Tls, Transport, Verdict, Wave,
 };
 pub use protocols::gamespy::minecraft_query;
 pub use protocols::quake::quake3;

@@ -97,7 +97,7 @@ pub struct Info {
     /// host of the target is then a part of the request.
     pub service: Option<&'static str>,
     /// Whether the [service](Self::service) knows servers by their addresses only. A name is then
-    /// looked up, and [`Ask::host`] is its address.
+    /// looked up, and [`Destination::host`] is its address.
     pub has_listed_addresses: bool,
     /// Keys of [`Status::extra`].
     pub fields: &'static [Doc],
@@ -318,18 +318,26 @@ pub struct Ask {
     pub has_ping: bool,
     /// Auth token, for protocols that have them.
     pub auth_token: Option<Secret>,
-    /// Host as typed, without port, for protocols that send it to the server. Empty if unknown.
-    pub host: CompactString,
-    /// Port of the server, for protocols that send it. 0 if unknown.
-    pub port: u16,
-    /// Port that players connect to, as the user names it, for protocols that send it and are
-    /// queried at another port. 0 if unknown.
-    pub game_port: u16,
-    /// Address of the server, for protocols that send it. `None` if unknown.
-    pub address: Option<SocketAddr>,
     /// Character set of texts whose protocol declares none, and that are not UTF-8. `None` if it is
     /// to be guessed. Callers pass it to [`decode`](crate::model::encoding::decode).
     pub charset: Option<Charset>,
+    /// The server.
+    pub to: Destination,
+}
+
+/// The server of a query, for protocols that send a part of it or depend on its port. The default is
+/// unknown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Destination {
+    /// Host as typed, without port. Empty if unknown.
+    pub host: CompactString,
+    /// Port of the server. 0 if unknown.
+    pub port: u16,
+    /// Port that players connect to, as the user names it, for protocols that are queried at another
+    /// port. 0 if unknown.
+    pub game_port: u16,
+    /// Address of the server. `None` if unknown.
+    pub address: Option<SocketAddr>,
 }
 
 /// A text that is never printed.
@@ -364,11 +372,8 @@ impl Default for Ask {
             has_rules: true,
             has_ping: true,
             auth_token: None,
-            host: CompactString::default(),
-            port: 0,
-            game_port: 0,
-            address: None,
             charset: None,
+            to: Destination::default(),
         }
     }
 }

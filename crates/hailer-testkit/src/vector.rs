@@ -274,9 +274,9 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
                 same_as = Some(format!("{}/{other}", protocol.info().id));
             }
             ("auth-token", token) => ask.auth_token = Some(token.into()),
-            ("host", host) => ask.host = host.into(),
-            ("port", port) => ask.port = port.parse().expect("a port"),
-            ("game-port", port) => ask.game_port = port.parse().expect("a port"),
+            ("host", host) => ask.to.host = host.into(),
+            ("port", port) => ask.to.port = port.parse().expect("a port"),
+            ("game-port", port) => ask.to.game_port = port.parse().expect("a port"),
             _ => panic!("conversation {name}: cannot read the header `{key}: {value}`"),
         }
     }

@@ -6,7 +6,9 @@ use hailer::client::Answers;
 use hailer::client::QueryLimits;
 use hailer::proto::minecraft_status::message::Handshake;
 use hailer::proto::wire::{Notes, Reader};
-use hailer::proto::{Ask, ConnectionStep, Cookie, Direction, Fault, Input, Options, Roster};
+use hailer::proto::{
+    Ask, ConnectionStep, Cookie, Destination, Direction, Fault, Input, Options, Roster,
+};
 use hailer::proto::{Depth, registry};
 use hailer::respond::{Board, Budget, Service};
 use hailer::support::random_secret;
@@ -1028,8 +1030,11 @@ async fn stream_replies_arrive_whole_or_in_pieces() {
         );
         let mut request = Vec::new();
         let ask = Ask {
-            host: server.address.ip().to_string().into(),
-            port: server.address.port(),
+            to: Destination {
+                host: server.address.ip().to_string().into(),
+                port: server.address.port(),
+                ..Destination::default()
+            },
             ..Ask::default()
         };
         protocol("minecraft-status")
@@ -1734,7 +1739,7 @@ async fn the_handshake_has_the_typed_host_or_the_configured_one() {
         let mut config = config();
         config.name_server = Some(dns.address());
         config.has_datagrams = true;
-        config.ask.host = configured.into();
+        config.ask.to.host = configured.into();
         let answer = Client::new(config).query(target).await.unwrap();
         let mut notes = Notes::default();
         let request = &answer.transcript.datagrams[0].bytes;

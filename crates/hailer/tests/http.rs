@@ -409,7 +409,7 @@ async fn remote_services_are_queried_in_place_of_the_target() {
         let _ = stream.write_all(&ok(body));
     });
     let mut config = ClientConfig::default();
-    config.service = Some(hailer::support::http::Destination {
+    config.service = Some(hailer::support::http::HttpServer {
         address: server.address,
         host: "localhost".into(),
         tls: hailer::proto::Tls::Off,

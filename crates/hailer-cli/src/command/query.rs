@@ -66,13 +66,13 @@ async fn query(
                 if let Some(bar) = progress {
                     bar.inc(1);
                 }
-                (text, result)
+                (text, target, result)
             }
         })
         .buffered(usize::from(args.concurrency));
     let mut stop = pin!(stopped(None));
     loop {
-        let (text, result) = tokio::select! {
+        let (text, target, result) = tokio::select! {
             biased;
             next = results.next() => match next {
                 Some(next) => next,
@@ -92,7 +92,7 @@ async fn query(
             rows.push((text.clone(), result));
             continue;
         } else {
-            let mut print = || print_view(&mut out, text, &result, args);
+            let mut print = || print_view(&mut out, (text, target), &result, args);
             match &progress {
                 Some(bar) => bar.suspend(print)?,
                 None => print()?,
@@ -137,7 +137,7 @@ fn config(args: &Query) -> anyhow::Result<ClientConfig> {
     };
     config.ask.charset = args.charset;
     config.ask.auth_token = args.auth.token()?.map(Into::into);
-    config.ask.host = args.send_host.as_deref().unwrap_or_default().into();
+    config.ask.to.host = args.send_host.as_deref().unwrap_or_default().into();
     config.has_proxy_header = args.proxy_header;
     config.is_strict = args.strict;
     config.has_datagrams = args.raw;
@@ -218,13 +218,13 @@ fn print_json(
 
 fn print_view(
     out: &mut impl Write,
-    text: &str,
+    (text, target): (&str, &Target),
     result: &Result<Answers, Error>,
     args: &Query,
 ) -> anyhow::Result<()> {
     let answers = match result {
         Ok(answers) => answers,
-        Err(error) => return print_failure(out, text, error, args),
+        Err(error) => return print_failure(out, (text, target), error, args),
     };
     for answer in shown(answers, args.all) {
         let others = if args.all {
@@ -246,17 +246,16 @@ fn print_view(
 
 /// Returns advice after a failure: settings that servers of the game need, or protocols that were
 /// not tried.
-fn hints(text: &str, error: &Error, args: &Query) -> Vec<String> {
-    let target = args.query_args.targets.target(text).ok();
+fn hints(target: &Target, error: &Error, args: &Query) -> Vec<String> {
+    let name = target.host.to_string();
     if matches!(error, Error::NameNotFound { .. } | Error::Lookup { .. })
-        && let Some(name) = target.as_ref().map(|target| target.host.to_string())
         && let Some(word) = game_or_protocol(&name)
     {
         return vec![format!(
             "{name} is a {word}; name a server too: {name}://HOST"
         )];
     }
-    if let Some(game) = target.as_ref().and_then(|target| target.game) {
+    if let Some(game) = target.game {
         let quirks = game
             .quirks
             .iter()
@@ -291,12 +290,12 @@ fn game_or_protocol(name: &str) -> Option<&'static str> {
 /// Prints a failure to standard error. Datagrams go to standard output.
 fn print_failure(
     out: &mut impl Write,
-    text: &str,
+    (text, target): (&str, &Target),
     error: &Error,
     args: &Query,
 ) -> anyhow::Result<()> {
     let mut err = anstream::stderr();
-    view::failure(&mut err, text, error, &hints(text, error, args))?;
+    view::failure(&mut err, text, error, &hints(target, error, args))?;
     if args.raw {
         for transcript in error.transcripts() {
             datagram::exchange(out, transcript)?;

@@ -6,7 +6,9 @@ use super::{
 };
 use crate::support::drive::{Action, ExchangeDriver, ExchangeError, QueryLimits};
 use hailer_proto::wire::Notes;
-use hailer_proto::{Ask, Cookie, DatagramContext, Depth, Deviation, Protocol, Status, Transport};
+use hailer_proto::{
+    Ask, Cookie, DatagramContext, Depth, Destination, Deviation, Protocol, Status, Transport,
+};
 use std::time::Duration;
 
 /// Sends of a request that must get a reply. Two lost datagrams in a row are rare.
@@ -308,9 +310,12 @@ impl Probe<'_> {
     pub(super) fn query(&mut self, depth: Depth) -> Result<Box<Status>, String> {
         let ask = Ask {
             depth,
-            host: self.config.host.as_str().into(),
-            port: self.config.port,
             auth_token: self.config.auth_token.clone(),
+            to: Destination {
+                host: self.config.host.as_str().into(),
+                port: self.config.port,
+                ..Destination::default()
+            },
             ..Ask::default()
         };
         let cookie = Cookie(self.random());

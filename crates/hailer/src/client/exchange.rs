@@ -5,11 +5,11 @@ use super::Client;
 use super::detection::{self, Detection, Window};
 use super::socket::{self, DetectionWindow, Socket};
 use crate::support::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
-use crate::support::http::{self, Destination};
+use crate::support::http::{self, HttpServer};
 use crate::support::local;
 use crate::transcript::{Datagram, Transcript};
 use futures_util::FutureExt;
-use hailer_proto::{Ask, Cookie, Direction, Protocol, Tls, Transport};
+use hailer_proto::{Ask, Cookie, Destination, Direction, Protocol, Tls, Transport};
 use std::io;
 use std::pin::pin;
 use std::time::Duration;
@@ -85,12 +85,15 @@ impl Client {
             }
         };
         let ask = Ask {
-            // A remote service gets the port of the target in its request.
-            port: match protocol.info().service {
-                Some(_) => ask.port,
-                None => address.port(),
+            to: Destination {
+                // A remote service gets the port of the target in its request.
+                port: match protocol.info().service {
+                    Some(_) => ask.to.port,
+                    None => address.port(),
+                },
+                address: Some(address),
+                ..ask.to.clone()
             },
-            address: Some(address),
             ..ask.clone()
         };
         let cookie = Cookie(getrandom::u64()?);
@@ -402,19 +405,19 @@ impl ExchangeRun<'_> {
     }
 
     /// Returns where a request over HTTP goes.
-    fn destination(&self) -> Destination {
+    fn destination(&self) -> HttpServer {
         let config = &self.client.config;
         let host = match (self.protocol.info().service, &config.service) {
             (Some(_), Some(service)) => return service.clone(),
             (Some(host), None) => host.into(),
-            (None, _) => self.ask.host.to_string(),
+            (None, _) => self.ask.to.host.to_string(),
         };
         let route = self.driver.route();
         let mut address = self.transcript.address;
         if let Some(port) = address.port().checked_add_signed(route.port_offset) {
             address.set_port(port);
         }
-        Destination {
+        HttpServer {
             address,
             host,
             tls: match self.protocol.info().service {

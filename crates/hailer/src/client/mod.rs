@@ -38,13 +38,13 @@ use crate::discover::FoundServer;
 use crate::error::Error;
 use crate::names::{NameResolver, Resolved};
 use crate::support::catalog;
-use crate::support::http::Destination;
+use crate::support::http::HttpServer;
 use crate::support::local;
 use crate::target::Target;
 use futures_util::stream::{self, BoxStream, FuturesUnordered, Stream, StreamExt};
 use hailer_proto::games::{Game, Quirk};
 use hailer_proto::model::encoding;
-use hailer_proto::{Ask, Depth, Protocol, Tls, registry};
+use hailer_proto::{Ask, Depth, Destination, Protocol, Tls, registry};
 use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ const HTTPS_PORT: u16 = 443;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ClientConfig {
-    /// Depth of the request, players, auth token. If `host` is not empty, servers get it instead of
+    /// Depth of the request, players, auth token. If `to.host` is not empty, servers get it instead of
     /// the host of the target.
     pub ask: Ask,
     /// Timeout, retries, deadline and receive limits.
@@ -90,7 +90,7 @@ pub struct ClientConfig {
     pub tls: Option<Tls>,
     /// Where to send requests to the remote service of a protocol, instead of to its own host. For
     /// mirrors and tests.
-    pub service: Option<Destination>,
+    pub service: Option<HttpServer>,
 }
 
 /// Queries servers.
@@ -248,8 +248,11 @@ impl Client {
         address: SocketAddr,
     ) -> Result<Answer, Error> {
         let ask = Ask {
-            host: sent_host(target, &self.config.ask).into(),
-            port: target.query_port().unwrap_or(0),
+            to: Destination {
+                host: sent_host(target, &self.config.ask).into(),
+                port: target.query_port().unwrap_or(0),
+                ..Destination::default()
+            },
             ..self.config.ask.clone()
         };
         self.at_address(address, protocol, &ask, None).await
@@ -330,7 +333,10 @@ impl Client {
             port: Some(address.port()),
         };
         let ask = &Ask {
-            host: sent_host(&target, &self.config.ask).into(),
+            to: Destination {
+                host: sent_host(&target, &self.config.ask).into(),
+                ..Destination::default()
+            },
             ..self.config.ask.clone()
         };
         let queries = found.protocols.iter();
@@ -448,11 +454,14 @@ impl Client {
         };
         let host = listed.map(|address| address.ip().to_string());
         let ask = &Ask {
-            host: host.unwrap_or_else(|| sent_host(target, ask)).into(),
-            game_port: target.game_port(&addresses, protocol),
-            port: listed.map_or(target.query_port().unwrap_or(0), |address| address.port()),
             has_players: ask.has_players && has_list,
             charset: ask.charset.or(game.and_then(Game::charset)),
+            to: Destination {
+                host: host.unwrap_or_else(|| sent_host(target, ask)).into(),
+                game_port: target.game_port(&addresses, protocol),
+                port: listed.map_or(target.query_port().unwrap_or(0), |address| address.port()),
+                ..Destination::default()
+            },
             ..ask.clone()
         };
         if let [address] = addresses[..] {
@@ -568,7 +577,7 @@ impl Client {
 
 /// Returns the host to send to a server: the configured one, or else that of the target.
 fn sent_host(target: &Target, ask: &Ask) -> String {
-    match &*ask.host {
+    match &*ask.to.host {
         "" => target.host.to_string(),
         host => host.to_owned(),
     }

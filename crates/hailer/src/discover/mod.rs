@@ -24,7 +24,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use hailer_proto::minecraft_status::lan;
 use hailer_proto::wire::Notes;
 use hailer_proto::{
-    Ask, Cookie, DatagramContext, Depth, Direction, Discovery, Game, Input, Protocol, Step,
+    Ask, Cookie, DatagramContext, Depth, Destination, Direction, Discovery, Game, Input, Protocol,
+    Step,
 };
 use socket2::{Domain, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -444,7 +445,10 @@ fn first_requests(protocol: &dyn Protocol, ports: &[u16]) -> Vec<Vec<Vec<u8>>> {
         depth: Depth::Basic,
         has_players: false,
         has_rules: false,
-        port: ports.first().copied().unwrap_or(protocol.info().port),
+        to: Destination {
+            port: ports.first().copied().unwrap_or(protocol.info().port),
+            ..Destination::default()
+        },
         ..Ask::default()
     };
     let cookie = Cookie(getrandom::u64().unwrap_or_default());

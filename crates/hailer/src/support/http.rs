@@ -32,9 +32,9 @@ const MAX_REDIRECTS: usize = 3;
 /// Maximum number of informational responses to one request.
 const MAX_INFORMATIONAL: usize = 16;
 
-/// Where a request goes.
+/// Server of a request over HTTP.
 #[derive(Clone, Debug)]
-pub struct Destination {
+pub struct HttpServer {
     /// Address of the server.
     pub address: SocketAddr,
     /// Name for the certificate.
@@ -71,7 +71,7 @@ pub fn invalid_response(error: &io::Error) -> Option<&'static str> {
 /// # Errors
 /// The connection failed, or the response is no valid HTTP or exceeds a limit.
 pub async fn send(
-    to: &Destination,
+    to: &HttpServer,
     source: Option<SocketAddr>,
     request: &[u8],
 ) -> io::Result<Vec<u8>> {
@@ -103,7 +103,7 @@ pub async fn send(
 type Response = hyper::Response<Bytes>;
 
 async fn connect(
-    to: &Destination,
+    to: &HttpServer,
     source: Option<SocketAddr>,
     request: hyper::Request<Full<Bytes>>,
 ) -> io::Result<Response> {
@@ -212,7 +212,7 @@ fn error_of(error: hyper::Error) -> io::Error {
 }
 
 /// Returns the path to which a response redirects, if that is on the same host and port.
-fn redirect(response: &Response, to: &Destination, host: &[u8]) -> Option<String> {
+fn redirect(response: &Response, to: &HttpServer, host: &[u8]) -> Option<String> {
     if !matches!(response.status().as_u16(), 301 | 302 | 307 | 308) {
         return None;
     }

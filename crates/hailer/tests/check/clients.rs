@@ -1,7 +1,7 @@
 //! Clients under test: our own, which pass, and the same with one mistake each.
 
 use hailer::check::client::{Observer, SeenConnection};
-use hailer::proto::{Ask, Cookie, Epoch, Input, Protocol, Transport, registry};
+use hailer::proto::{Ask, Cookie, Destination, Epoch, Input, Protocol, Transport, registry};
 use hailer::support::drive::{Action, ExchangeDriver, QueryLimits};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -444,8 +444,11 @@ fn status_clients_are_judged_by_their_connection() {
     let protocol = registry::find("minecraft-status").unwrap();
     assert_eq!(protocol.info().transport, Transport::Stream);
     let ask = Ask {
-        host: "mc.example.test".into(),
-        port: 25_565,
+        to: Destination {
+            host: "mc.example.test".into(),
+            port: 25_565,
+            ..Destination::default()
+        },
         ..Ask::default()
     };
     let mut own = Vec::new();

@@ -461,12 +461,17 @@ impl FilesExchange {
         while let Some(file) = self.file() {
             if (self.protocol.wants)(&self.ask, file) && !(file.is_fallback && self.is_useful) {
                 let path = (self.protocol.path)(&self.ask, file);
-                let address = self.ask.address.map(|address| format!("{}", address.ip()));
-                let (host, port) = match (self.protocol.info.service, &*self.ask.host, &address) {
+                let address = self
+                    .ask
+                    .to
+                    .address
+                    .map(|address| format!("{}", address.ip()));
+                let (host, port) = match (self.protocol.info.service, &*self.ask.to.host, &address)
+                {
                     (Some(service), ..) => (service, 0),
-                    (None, "", Some(address)) => (&**address, self.ask.port),
-                    (None, "", None) => ("localhost", self.ask.port),
-                    (None, host, _) => (host, self.ask.port),
+                    (None, "", Some(address)) => (&**address, self.ask.to.port),
+                    (None, "", None) => ("localhost", self.ask.to.port),
+                    (None, host, _) => (host, self.ask.to.port),
                 };
                 let headers = (self.protocol.headers)(&self.ask);
                 write_request(host, port, &path, &headers, (self.protocol.body)(file), out);

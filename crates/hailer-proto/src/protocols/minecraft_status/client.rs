@@ -108,13 +108,13 @@ pub struct StatusExchange {
 impl StatusExchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
-        let host = ask.host.strip_suffix('.').unwrap_or(&ask.host);
+        let host = ask.to.host.strip_suffix('.').unwrap_or(&ask.to.host);
         Self {
             depth: ask.depth,
             has_players: ask.has_players,
             has_ping: ask.has_ping,
             host: message::cut_units(host, message::MAX_HOST_UNITS).into(),
-            port: if ask.port == 0 { PORT } else { ask.port },
+            port: if ask.to.port == 0 { PORT } else { ask.to.port },
             payload: cookie.derive(0),
             form: Form::Modern,
             tried: 0,

@@ -60,7 +60,7 @@ impl NetQuakeExchange {
             depth: ask.depth,
             has_players: ask.has_players && is_full,
             has_rules: ask.has_rules && is_full,
-            games: match ask.port {
+            games: match ask.to.port {
                 HEXEN2_PORT => [Game::Hexen2, Game::Quake],
                 _ => [Game::Quake, Game::Hexen2],
             },

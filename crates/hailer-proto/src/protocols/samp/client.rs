@@ -49,12 +49,12 @@ impl SampExchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         let [a, b, c, d, e, f, ..] = cookie.derive(0).to_le_bytes();
-        let ip = match ask.address.map(|address| address.ip().to_canonical()) {
+        let ip = match ask.to.address.map(|address| address.ip().to_canonical()) {
             Some(IpAddr::V4(ip)) => Some(ip),
             Some(IpAddr::V6(_)) => None,
-            None => ask.host.parse::<Ipv4Addr>().ok(),
+            None => ask.to.host.parse::<Ipv4Addr>().ok(),
         };
-        let port = ask.address.map_or(ask.port, |address| address.port());
+        let port = ask.to.address.map_or(ask.to.port, |address| address.port());
         let address = match ip.filter(|_| port != 0) {
             Some(ip) => {
                 let ([a, b, c, d], [low, high]) = (ip.octets(), port.to_le_bytes());
@@ -66,7 +66,7 @@ impl SampExchange {
             depth: ask.depth,
             has_players: ask.has_players,
             address,
-            game: match ask.port {
+            game: match ask.to.port {
                 VICE_CITY_PORT => Game::ViceCity,
                 _ => Game::SanAndreas,
             },
@@ -367,6 +367,7 @@ fn player(entry: &Entry<'_>) -> Player {
 mod tests {
     use super::super::{Samp, SampConfig, SampResponder};
     use super::*;
+    use crate::protocol::Destination;
     use crate::testing::memory::{self, Server};
     use crate::{Epoch, Options, Protocol};
 
@@ -375,7 +376,10 @@ mod tests {
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut server = Server::new(&responder, from, Epoch(1));
         let ask = Ask {
-            port,
+            to: Destination {
+                port,
+                ..Destination::default()
+            },
             ..Ask::default()
         };
         let mut exchange = SampExchange::new(&ask, Cookie(4));
@@ -403,20 +407,29 @@ mod tests {
             out
         };
         let named = Ask {
-            host: "192.0.2.7".into(),
-            port: 7_777,
+            to: Destination {
+                host: "192.0.2.7".into(),
+                port: 7_777,
+                ..Destination::default()
+            },
             ..Ask::default()
         };
         assert_eq!(start(&named), b"SAMP\xC0\0\x02\x07\x61\x1Ei");
         let resolved = Ask {
-            host: "play.example.org".into(),
-            address: Some("[::ffff:192.0.2.8]:7778".parse().unwrap()),
+            to: Destination {
+                host: "play.example.org".into(),
+                address: Some("[::ffff:192.0.2.8]:7778".parse().unwrap()),
+                ..Destination::default()
+            },
             ..Ask::default()
         };
         assert_eq!(start(&resolved), b"SAMP\xC0\0\x02\x08\x62\x1Ei");
         let six = Ask {
-            host: "192.0.2.7".into(),
-            address: Some("[2001:db8::1]:7777".parse().unwrap()),
+            to: Destination {
+                host: "192.0.2.7".into(),
+                address: Some("[2001:db8::1]:7777".parse().unwrap()),
+                ..Destination::default()
+            },
             ..Ask::default()
         };
         assert_eq!(start(&six), start(&Ask::default()));

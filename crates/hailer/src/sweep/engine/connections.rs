@@ -11,7 +11,7 @@ use crate::support::drive::{Action, ExchangeDriver, ExchangeError};
 use crate::sweep::{Probe, Sink};
 use crate::target::Target;
 use crate::transcript::Datagram;
-use hailer_proto::{Ask, Direction, Transport};
+use hailer_proto::{Ask, Destination, Direction, Transport};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -184,10 +184,12 @@ impl SweepEngine {
         let first = self.first_ports.get(&id).copied();
         let first = first.unwrap_or(address.port());
         let ask = Ask {
-            host: host.into(),
-            port: address.port(),
-            game_port: self.kind(id).game_port(first),
-            address: Some(address),
+            to: Destination {
+                host: host.into(),
+                port: address.port(),
+                game_port: self.kind(id).game_port(first),
+                address: Some(address),
+            },
             ..self.ask(id).clone()
         };
         let exchange = self.protocol(id).exchange(&ask, self.cookie(id));

@@ -27,7 +27,7 @@ impl Files for DiscordFiles {
     const TLS: Tls = Tls::Verified;
 
     fn path(ask: &Ask, file: &File) -> Cow<'static, str> {
-        file.path.replace("{}", &encoded(&ask.host)).into()
+        file.path.replace("{}", &encoded(&ask.to.host)).into()
     }
 
     fn refusal(status: u16, _: &Body<'_>) -> Option<Fault> {

@@ -26,7 +26,7 @@ impl Files for FactorioFiles {
     const TLS: Tls = Tls::Verified;
 
     fn path(ask: &Ask, file: &File) -> Cow<'static, str> {
-        let server = format!("{}:{}", encoded(&ask.host), ask.port);
+        let server = format!("{}:{}", encoded(&ask.to.host), ask.to.port);
         file.path.replace("{}", &server).into()
     }
 

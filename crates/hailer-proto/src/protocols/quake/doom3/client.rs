@@ -36,7 +36,7 @@ impl Doom3Client {
         Self {
             has_players: ask.has_players && ask.depth == Depth::Full,
             challenge,
-            is_extended: ask.port == QUAKE_WARS_PORT && ask.depth == Depth::Full,
+            is_extended: ask.to.port == QUAKE_WARS_PORT && ask.depth == Depth::Full,
         }
     }
 }
@@ -212,6 +212,7 @@ fn player(entry: &Entry<'_>, reply: &Reply<'_>, carets: Carets) -> Player {
 mod tests {
     use super::super::{Doom3, Doom3Config, Doom3Responder};
     use super::*;
+    use crate::protocol::Destination;
     use crate::{Epoch, Input, Options, Protocol, Responder, Step};
     use alloc::vec;
 
@@ -333,7 +334,10 @@ mod tests {
         assert_eq!(receive(b"\xFF\xFFservers\0"), Step::Wait);
         assert!(matches!(receive(&reply(&challenge[..4])), Step::Done(_)));
         let ask = Ask {
-            port: QUAKE_WARS_PORT,
+            to: Destination {
+                port: QUAKE_WARS_PORT,
+                ..Destination::default()
+            },
             ..Ask::default()
         };
         let mut out = Vec::new();

@@ -32,7 +32,7 @@ impl Quake1Client {
         Self {
             depth: ask.depth,
             has_players: ask.has_players && ask.depth == Depth::Full,
-            game: match ask.port {
+            game: match ask.to.port {
                 HEXENWORLD_PORT => Game::HexenWorld,
                 _ => Game::QuakeWorld,
             },
@@ -152,6 +152,7 @@ fn player(line: Line<'_>) -> Player {
 mod tests {
     use super::super::Quake1;
     use super::*;
+    use crate::protocol::Destination;
     use crate::{Cookie, Input, Protocol, Step};
 
     #[test]
@@ -169,7 +170,10 @@ mod tests {
         assert_eq!(send(Input::Timeout), b"\xFF\xFF\xFF\xFFstatus 151\n");
         assert_eq!(exchange.handle(Input::GiveUp, &mut Vec::new()), Step::Wait);
         let ask = Ask {
-            port: HEXENWORLD_PORT,
+            to: Destination {
+                port: HEXENWORLD_PORT,
+                ..Destination::default()
+            },
             ..Ask::default()
         };
         let mut out = Vec::new();

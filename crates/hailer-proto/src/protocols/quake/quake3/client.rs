@@ -59,7 +59,7 @@ impl Quake3Exchange {
             },
             silent: 0,
             sent: 0,
-            is_medal: MEDAL_PORTS.contains(&ask.port),
+            is_medal: MEDAL_PORTS.contains(&ask.to.port),
             status: None,
         }
     }

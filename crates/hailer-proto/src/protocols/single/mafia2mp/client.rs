@@ -21,7 +21,7 @@ impl Mafia2MpClient {
     /// Creates a client that requests Mafia II Online first on its default port.
     pub fn new(ask: &Ask) -> Self {
         Self {
-            mods: match ask.port {
+            mods: match ask.to.port {
                 ONLINE_PORT => [Mod::Online, Mod::Multiplayer],
                 _ => [Mod::Multiplayer, Mod::Online],
             },

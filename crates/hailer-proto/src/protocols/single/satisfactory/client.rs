@@ -28,7 +28,7 @@ impl SatisfactoryClient {
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         Self {
             cookie: cookie.derive(0).to_le_bytes(),
-            is_legacy: ask.port == LEGACY_PORT,
+            is_legacy: ask.to.port == LEGACY_PORT,
         }
     }
 }

@@ -27,7 +27,7 @@ impl Tribes1Client {
     pub fn new(ask: &Ask, cookie: Cookie) -> Self {
         Self {
             number: cookie.derive(0) as u16,
-            games: match ask.port {
+            games: match ask.to.port {
                 STARSIEGE_PORT => [Game::Starsiege, Game::Tribes],
                 _ => [Game::Tribes, Game::Starsiege],
             },

@@ -51,11 +51,15 @@ impl TeamSpeak2Exchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         // A voice port equal to the queried one is the port of the queries.
-        let is_voice = ask.game_port != 0 && ask.game_port != ask.port;
+        let is_voice = ask.to.game_port != 0 && ask.to.game_port != ask.to.port;
         Self {
             depth: ask.depth,
             has_players: ask.has_players && ask.depth == Depth::Full,
-            voice_port: if is_voice { ask.game_port } else { VOICE_PORT },
+            voice_port: if is_voice {
+                ask.to.game_port
+            } else {
+                VOICE_PORT
+            },
             state: State::Greeting,
             has_info: false,
             is_cut: false,

@@ -60,11 +60,11 @@ impl TeamSpeak3Exchange {
     /// Creates an exchange that has not sent anything yet.
     pub fn new(ask: &Ask) -> Self {
         // A voice port equal to the queried one is the port of the queries.
-        let is_voice = ask.game_port != 0 && ask.game_port != ask.port;
+        let is_voice = ask.to.game_port != 0 && ask.to.game_port != ask.to.port;
         Self {
             depth: ask.depth,
             has_players: ask.has_players && ask.depth == Depth::Full,
-            voice_port: is_voice.then_some(ask.game_port),
+            voice_port: is_voice.then_some(ask.to.game_port),
             state: State::Greeting,
             stage: 0,
             timeouts: 0,
@@ -364,6 +364,7 @@ fn client(item: &Item<'_>, notes: &mut Notes) -> Option<Player> {
 mod tests {
     use super::super::TeamSpeak3;
     use super::*;
+    use crate::protocol::Destination;
     use crate::testing::memory::{self, Server};
     use crate::{Cookie, Epoch, Keys, Options, Protocol};
 
@@ -405,8 +406,11 @@ mod tests {
     fn only_a_given_voice_port_must_exist() {
         let sample = TeamSpeak3.sample(3);
         let given = |game_port| Ask {
-            port: 10_011,
-            game_port,
+            to: Destination {
+                port: 10_011,
+                game_port,
+                ..Destination::default()
+            },
             ..Ask::default()
         };
         for game_port in [0, 9_987, 10_011] {
