@@ -4,6 +4,7 @@
 
 use super::{Clock, Farm, FarmCounts, PortServices, STOP_CHECK_INTERVAL};
 use crate::respond::reason;
+use crate::support::listen::accept_failed;
 use hailer_proto::protocol::PAUSE_MS;
 use hailer_proto::sample::Random;
 use hailer_proto::{Connection, ConnectionStep, Epoch};
@@ -36,8 +37,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Pause after which a request is complete, if its protocol has such requests.
 const PAUSE: Duration = Duration::from_millis(PAUSE_MS);
-/// Delay after the system refused to accept a connection.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(10);
 /// First token of the listeners. Lower ones are connections.
 const LISTENERS: usize = usize::MAX / 2;
 
@@ -214,8 +213,7 @@ impl<'a> Streams<'a> {
             match port.listener.accept() {
                 Ok((stream, from)) => self.insert(now, index, stream, from),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => port.ready_at = None,
-                Err(error) if is_of_one_connection(&error) => {}
-                Err(_) => port.ready_at = Some(now + ACCEPT_RETRY_DELAY),
+                Err(error) => port.ready_at = Some(now + accept_failed(&error)),
             }
         }
     }
@@ -473,14 +471,6 @@ impl<'a> Streams<'a> {
             }
         }
     }
-}
-
-/// Returns whether an error of `accept` concerns only the connection that was accepted.
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        ErrorKind::ConnectionAborted | ErrorKind::ConnectionReset | ErrorKind::Interrupted
-    )
 }
 
 /// The protocol side of one connection, without I/O.
