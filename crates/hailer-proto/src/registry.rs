@@ -32,8 +32,7 @@ use crate::protocols::mumble::Mumble;
 use crate::protocols::netquake::NetQuake;
 use crate::protocols::netquake::ffow::Ffow;
 use crate::protocols::onequery::OneQuery;
-use crate::protocols::openttd::OpenTtd;
-use crate::protocols::openttd::openttd_udp::OpenTtdUdp;
+use crate::protocols::openttd::{self, openttd_udp};
 use crate::protocols::quake::doom3::Doom3;
 use crate::protocols::quake::quake1::Quake1;
 use crate::protocols::quake::quake2::Quake2;
@@ -86,8 +85,8 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &TeamSpeak3,
     &TeamSpeak2,
     &TeamSpeakVoice,
-    &OpenTtd,
-    &OpenTtdUdp,
+    &openttd::PROTOCOL,
+    &openttd_udp::PROTOCOL,
     &Tibia,
     &starmade::PROTOCOL,
     &TerrariaJoin,

@@ -44,6 +44,8 @@ pub struct OneStream {
     pub closed: &'static str,
     /// Returns the reply of the server role for a status.
     pub reply: Option<fn(&Status) -> Vec<u8>>,
+    /// What the client sends. `None`: the constant request of `messages`.
+    pub request: Option<&'static [u8]>,
     /// Recognizes a request. `None`: it is the constant request of `messages`.
     pub is_request: Option<IsRequest>,
     /// As [`Protocol::sample`].
@@ -59,19 +61,22 @@ impl OneStream {
         read: |_, _| Ok(()),
         closed: "it closes the connection without a reply",
         reply: None,
+        request: None,
         is_request: None,
         sample: sample::status,
     };
 
-    /// Returns the constant request. Empty if there is none.
+    /// Returns the request. Empty if there is none.
     fn request(&self) -> &'static [u8] {
-        let mut requests = self.messages.iter().filter_map(Message::constant_bytes);
-        requests.next().unwrap_or_default()
+        let mut constants = self.messages.iter().filter_map(Message::constant_bytes);
+        self.request
+            .or_else(|| constants.next())
+            .unwrap_or_default()
     }
 
     /// Returns whether the server sends without a request.
     fn sends_first(&self) -> bool {
-        self.is_request.is_none() && self.request().is_empty()
+        self.request().is_empty()
     }
 }
 

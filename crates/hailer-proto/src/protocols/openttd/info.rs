@@ -4,13 +4,10 @@
 //! Limits: texts end within the packet, whose length has 15 bits; at most 255 extensions.
 
 use crate::model::{Codes, Extra, Status, Text, Value, without_controls};
-use crate::protocol::{DatagramContext, Direction, Explanation};
-use crate::wire::{Error, Notes, Reader, Writer, by_content, deviations};
-use alloc::boxed::Box;
+use crate::wire::{Error, Reader, Writer, by_content, deviations, filled, hexadecimal};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use compact_str::CompactString;
 
 deviations! {
     NEWER_VERSION "newer-version" "the version of the structure is above 7; later fields are left out";
@@ -69,217 +66,122 @@ pub fn read_header(r: &mut Reader<'_, '_>) -> Result<u8, Error> {
     r.u8("packet type")
 }
 
-/// Appends a packet.
-pub fn write_packet(kind: u8, body: &[u8], out: &mut Vec<u8>) {
-    let length = (body.len() + 3) as u16;
-    Writer(out).u16_le(length).u8(kind).bytes(body);
+/// Returns whether bytes start a packet of this type.
+pub fn is_packet(bytes: &[u8], kind: u8) -> bool {
+    bytes.get(2) == Some(&kind) && packet_length(bytes).is_ok()
 }
 
-/// An extension (NewGRF) of a game.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extension<'a> {
-    /// Id of the extension.
-    pub id: [u8; 4],
-    /// MD5 of its file.
-    pub md5: [u8; 16],
-    /// Name, if the structure has names.
-    pub name: &'a [u8],
+/// Reads the structure into a status, up to the end of the packet (spec/openttd.md#5).
+///
+/// # Errors
+///
+/// Names the field that is truncated or invalid, with its offset.
+pub fn read(r: &mut Reader<'_, '_>, status: &mut Status) -> Result<(), Error> {
+    let at = r.at();
+    let version = r.u8("version")?;
+    if version == 0 {
+        return Err(Error::bad("version", at, "1 or more"));
+    }
+    if version >= 7 {
+        let ticks = i64::try_from(r.u64_le("ticks")?).unwrap_or(i64::MAX);
+        status.add_extra("ticks", Some(ticks));
+    }
+    let at = r.at();
+    let form = if version >= 6 {
+        r.u8("form of the extensions")?
+    } else {
+        0
+    };
+    if form > 1 {
+        return Err(Error::bad("form of the extensions", at, "0 or 1"));
+    }
+    if version >= 5 {
+        status.add_extra("script", read_script(r)?);
+    }
+    if version >= 4 {
+        status.add_extra("extensions", read_extensions(r, form == 1)?);
+    }
+    if version >= 3 {
+        status.add_extra("date", Some(date_text(r.u32_le("date")?)));
+        status.add_extra("start-date", Some(date_text(r.u32_le("start date")?)));
+    }
+    let byte = |r: &mut Reader<'_, '_>, field| r.u8(field).map(i64::from).map(Some);
+    if version >= 2 {
+        status.add_extra("max-companies", byte(r, "companies allowed")?);
+        status.add_extra("companies", byte(r, "companies")?);
+        r.u8("spectators allowed")?;
+    }
+    let name = text(r, "name")?;
+    status.name = (!name.is_empty()).then(|| Text::by_content(name));
+    status.version = filled(text(r, "revision")?);
+    if version < 6 {
+        status.add_extra("language", byte(r, "language")?);
+    }
+    status.has_password = Some(r.u8("password")? != 0);
+    status.players.max = byte(r, "clients allowed")?;
+    status.players.online = byte(r, "clients")?;
+    status.add_extra("spectators", byte(r, "spectators")?);
+    if version < 3 {
+        for (key, field) in [("date", "date"), ("start-date", "start date")] {
+            let days = u32::from(r.u16_le(field)?) + DAYS_TO_1920;
+            status.add_extra(key, Some(date_text(days)));
+        }
+    }
+    if version < 6 {
+        status.map = filled(text(r, "map")?);
+    }
+    status.add_extra("width", Some(i64::from(r.u16_le("width")?)));
+    status.add_extra("height", Some(i64::from(r.u16_le("height")?)));
+    let landscape = r.u8("landscape")?;
+    let name = LANDSCAPES.get(usize::from(landscape)).copied();
+    let number = Value::Int(landscape.into());
+    status.add_extra("landscape", Some(name.map_or(number, Value::from)));
+    status.add_extra("dedicated", Some(r.u8("dedicated")? != 0));
+    if version > NEWEST {
+        r.notes().deviation(&NEWER_VERSION, at);
+        let rest = r.remaining();
+        r.raw(rest, "later fields")?;
+    }
+    r.trailing(&TRAILING_BYTES);
+    // The order of a status is that of its documentation.
+    let fields = super::PROTOCOL.info.fields.iter();
+    let order = |extra: &Extra| fields.clone().position(|field| field.key == extra.key);
+    status.extra.sort_by_key(order);
+    Ok(())
 }
 
-/// State of a game, as its server describes it. Fields that older versions lack are `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct GameInfo<'a> {
-    /// Version of the structure.
-    pub version: u8,
-    /// Ticks played.
-    pub ticks: Option<u64>,
-    /// Version and name of the game script.
-    pub script: Option<(u32, &'a [u8])>,
-    /// Extensions that the server runs.
-    pub extensions: Vec<Extension<'a>>,
-    /// Date in the game and at its start, in days since year 0.
-    pub dates: Option<[u32; 2]>,
-    /// Companies: allowed and current.
-    pub companies: Option<[u8; 2]>,
-    /// Name of the server.
-    pub name: &'a [u8],
-    /// Version of the server.
-    pub revision: &'a [u8],
-    /// Language, before version 6.
-    pub language: Option<u8>,
-    /// Whether players need a password, as a number.
-    pub password: u8,
-    /// Clients: allowed, current, and spectators among them.
-    pub clients: [u8; 3],
-    /// Name of the map, before version 6.
-    pub map: Option<&'a [u8]>,
-    /// Width and height of the map in tiles.
-    pub size: [u16; 2],
-    /// Landscape: an index of `LANDSCAPES`.
-    pub landscape: u8,
-    /// Whether the server runs without a player at its machine, as a number.
-    pub dedicated: u8,
+/// Reads the game script. `None` if there is none.
+fn read_script(r: &mut Reader<'_, '_>) -> Result<Option<Value>, Error> {
+    let version = r.u32_le("script version")?;
+    let name = text(r, "script name")?;
+    let entries = [
+        ("name".into(), Value::from(&*by_content(name).0)),
+        ("version".into(), Value::Int(version.into())),
+    ];
+    Ok((version != NO_SCRIPT || !name.is_empty()).then(|| Value::Table(entries.into())))
 }
 
-impl<'a> GameInfo<'a> {
-    /// Parses the structure, up to the end of the packet.
-    ///
-    /// # Errors
-    ///
-    /// Names the field that is truncated or invalid, with its offset.
-    pub fn read(r: &mut Reader<'a, '_>) -> Result<Self, Error> {
+/// Reads the extensions. `None` if there are none.
+fn read_extensions(r: &mut Reader<'_, '_>, has_names: bool) -> Result<Option<Value>, Error> {
+    let mut extensions = Vec::new();
+    for index in 0..usize::from(r.u8("number of extensions")?) {
+        r.notes().group("extensions", index);
         let at = r.at();
-        let version = r.u8("version")?;
-        if version == 0 {
-            return Err(Error::bad("version", at, "1 or more"));
-        }
-        let mut info = Self {
-            version,
-            ..Self::default()
-        };
-        if version >= 7 {
-            info.ticks = Some(r.u64_le("ticks")?);
-        }
+        let id = hexadecimal(&r.array::<4>("id")?);
+        r.note(at, "id", || id.clone());
         let at = r.at();
-        let form = if version >= 6 {
-            r.u8("form of the extensions")?
-        } else {
-            0
-        };
-        if form > 1 {
-            return Err(Error::bad("form of the extensions", at, "0 or 1"));
-        }
-        if version >= 5 {
-            let number = r.u32_le("script version")?;
-            info.script = Some((number, text(r, "script name")?));
-        }
-        if version >= 4 {
-            info.read_extensions(r, form == 1)?;
-        }
-        if version >= 3 {
-            info.dates = Some([r.u32_le("date")?, r.u32_le("start date")?]);
-        }
-        if version >= 2 {
-            info.companies = Some([r.u8("companies allowed")?, r.u8("companies")?]);
-            r.u8("spectators allowed")?;
-        }
-        info.name = text(r, "name")?;
-        info.revision = text(r, "revision")?;
-        if version < 6 {
-            info.language = Some(r.u8("language")?);
-        }
-        info.password = r.u8("password")?;
-        info.clients = [
-            r.u8("clients allowed")?,
-            r.u8("clients")?,
-            r.u8("spectators")?,
-        ];
-        if version < 3 {
-            let date = u32::from(r.u16_le("date")?) + DAYS_TO_1920;
-            let start = u32::from(r.u16_le("start date")?) + DAYS_TO_1920;
-            info.dates = Some([date, start]);
-        }
-        if version < 6 {
-            info.map = Some(text(r, "map")?);
-        }
-        info.size = [r.u16_le("width")?, r.u16_le("height")?];
-        info.landscape = r.u8("landscape")?;
-        info.dedicated = r.u8("dedicated")?;
-        if version > NEWEST {
-            r.notes().deviation(&NEWER_VERSION, at);
-            let rest = r.remaining();
-            r.raw(rest, "later fields")?;
-        }
-        r.trailing(&TRAILING_BYTES);
-        Ok(info)
+        let md5 = hexadecimal(&r.array::<16>("md5")?);
+        r.note(at, "md5", || md5.clone());
+        let mut entries = Vec::from([
+            ("id".into(), Value::from(id)),
+            ("md5".into(), Value::from(md5)),
+        ]);
+        let name = if has_names { text(r, "name")? } else { &[] };
+        entries.extend(filled(name).map(|name| ("name".into(), Value::from(name))));
+        extensions.push(Value::Table(entries));
     }
-
-    fn read_extensions(&mut self, r: &mut Reader<'a, '_>, has_names: bool) -> Result<(), Error> {
-        let count = r.u8("number of extensions")?;
-        for index in 0..usize::from(count) {
-            r.notes().group("extensions", index);
-            let at = r.at();
-            let id = r.array("id")?;
-            r.note(at, "id", || crate::wire::hexadecimal(&id));
-            let at = r.at();
-            let md5 = r.array("md5")?;
-            r.note(at, "md5", || crate::wire::hexadecimal(&md5));
-            let name = if has_names { text(r, "name")? } else { &[] };
-            self.extensions.push(Extension { id, md5, name });
-        }
-        r.notes().ungroup();
-        Ok(())
-    }
-
-    /// Converts the structure to a status (spec/openttd.md#5).
-    pub fn status(&self) -> Box<Status> {
-        let filled = |bytes: &[u8]| -> Option<CompactString> {
-            (!bytes.is_empty()).then(|| by_content(bytes).0.into())
-        };
-        let mut status = Box::<Status>::default();
-        status.name = (!self.name.is_empty()).then(|| Text::by_content(self.name));
-        status.version = filled(self.revision);
-        status.map = self.map.and_then(filled);
-        status.has_password = Some(self.password != 0);
-        let [max, online, spectators] = self.clients.map(i64::from);
-        status.players.online = Some(online);
-        status.players.max = Some(max);
-        let mut add = |key, value: Value| status.extra.push(Extra { key, value });
-        add("spectators", spectators.into());
-        if let Some([max, current]) = self.companies {
-            add("companies", i64::from(current).into());
-            add("max-companies", i64::from(max).into());
-        }
-        let [width, height] = self.size.map(i64::from);
-        add("width", width.into());
-        add("height", height.into());
-        let landscape = match LANDSCAPES.get(usize::from(self.landscape)) {
-            Some(name) => Value::from(*name),
-            None => Value::Int(self.landscape.into()),
-        };
-        add("landscape", landscape);
-        add("dedicated", (self.dedicated != 0).into());
-        if let Some([date, start]) = self.dates {
-            add("date", date_text(date).into());
-            add("start-date", date_text(start).into());
-        }
-        if let Some(ticks) = self.ticks {
-            add("ticks", i64::try_from(ticks).unwrap_or(i64::MAX).into());
-        }
-        if let Some(language) = self.language {
-            add("language", i64::from(language).into());
-        }
-        if let Some((number, name)) = self.script
-            && (number != NO_SCRIPT || !name.is_empty())
-        {
-            let name = by_content(name).0;
-            let version = Value::Int(number.into());
-            let script = [("name", Value::from(&*name)), ("version", version)];
-            add("script", table(script));
-        }
-        if !self.extensions.is_empty() {
-            let extensions = self.extensions.iter().map(|extension| {
-                let id = crate::wire::hexadecimal(&extension.id);
-                let md5 = crate::wire::hexadecimal(&extension.md5);
-                let mut entries = Vec::from([
-                    ("id".into(), Value::from(id)),
-                    ("md5".into(), Value::from(md5)),
-                ]);
-                if !extension.name.is_empty() {
-                    let name = Value::from(&*by_content(extension.name).0);
-                    entries.push(("name".into(), name));
-                }
-                Value::Table(entries)
-            });
-            add("extensions", Value::List(extensions.collect()));
-        }
-        status
-    }
-}
-
-fn table<const N: usize>(entries: [(&'static str, Value); N]) -> Value {
-    let entries = entries.into_iter();
-    Value::Table(entries.map(|(key, value)| (key.into(), value)).collect())
+    r.notes().ungroup();
+    Ok((!extensions.is_empty()).then_some(Value::List(extensions)))
 }
 
 /// Reads a text that ends with a NUL.
@@ -294,8 +196,8 @@ fn text<'a>(r: &mut Reader<'a, '_>, field: &'static str) -> Result<&'a [u8], Err
     Ok(text)
 }
 
-/// Returns the structure of version 7 for a status, without extensions and script.
-pub fn encode(status: &Status) -> Vec<u8> {
+/// Returns a packet with the structure of version 7 for a status, without extensions and script.
+pub fn write(kind: u8, status: &Status) -> Vec<u8> {
     let status = &*status.with_codes(Codes::None);
     let int = |key: &str| match status.extra(key) {
         Some(Value::Int(number)) => Some(*number),
@@ -317,7 +219,7 @@ pub fn encode(status: &Status) -> Vec<u8> {
     let players = &status.players;
     let side = |key: &str| int(key).unwrap_or(0).clamp(0, u16::MAX.into()) as u16;
     let is_dedicated = status.extra("dedicated") != Some(&Value::Bool(false));
-    let mut out = Vec::new();
+    let mut out = Vec::from([0, 0, kind]);
     let mut w = Writer(&mut out);
     let ticks = int("ticks").unwrap_or(0).max(0) as u64;
     w.u8(NEWEST).bytes(&ticks.to_le_bytes()).u8(0);
@@ -339,6 +241,10 @@ pub fn encode(status: &Status) -> Vec<u8> {
     w.u16_le(side("width")).u16_le(side("height"));
     w.u8(landscape.unwrap_or(0).min(255) as u8)
         .u8(is_dedicated.into());
+    let length = (out.len() as u16).to_le_bytes();
+    if let Some(start) = out.first_chunk_mut() {
+        *start = length;
+    }
     out
 }
 
@@ -380,43 +286,22 @@ pub fn parse_date(text: &str) -> Option<u32> {
     u32::try_from(year.div_euclid(400) * 146_097 + day_of_era + 60).ok()
 }
 
-/// Name of the message with the structure, in both protocols.
-pub const INFORMATION: &str = "game information";
-
-/// Explains a packet of either protocol. `None`: the context has the other direction.
-pub fn explain(
-    message: &'static str,
-    direction: Direction,
-    bytes: &[u8],
-    seen: DatagramContext<'_>,
-    notes: &mut Notes,
-) -> Option<Explanation> {
-    if seen.direction().is_some_and(|seen| seen != direction) {
-        return None;
-    }
-    let mut r = Reader::new(bytes, notes);
-    let mut result = read_header(&mut r).map(drop);
-    if result.is_ok() && message == INFORMATION {
-        result = GameInfo::read(&mut r).map(drop);
-    }
-    Some(Explanation::guess(message, direction, result.err()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wire::Notes;
 
     #[test]
     fn information_that_is_cut_is_rejected() {
         let body = b"\x07\0\xEB\x41\0\0\0\0\0\0\xFF\xFF\xFF\xFF\0\0\x32\x13\x0B\0\x1F\xDE\x0A\0\
             \x0F\x02\x19Test\x0014.1\0\0\x19\x03\x01\0\x02\0\x01\0\x01";
-        let mut whole = Vec::new();
-        write_packet(6, body, &mut whole);
+        let packet = |body: &[u8]| [&[body.len() as u8 + 3, 0, 6][..], body].concat();
+        let whole = packet(body);
         let read = |bytes: &[u8]| {
             let mut notes = Notes::default();
             let mut r = Reader::new(bytes, &mut notes);
             read_header(&mut r)?;
-            GameInfo::read(&mut r).map(drop)
+            super::read(&mut r, &mut Status::default())
         };
         assert_eq!(read(&whole), Ok(()));
         for end in 0..whole.len() {
@@ -424,9 +309,7 @@ mod tests {
         }
         // The length fits, and the structure is cut.
         for end in 0..body.len() {
-            let mut packet = Vec::new();
-            write_packet(6, &body[..end], &mut packet);
-            assert!(read(&packet).is_err(), "{end}");
+            assert!(read(&packet(&body[..end])).is_err(), "{end}");
         }
     }
 
@@ -437,16 +320,10 @@ mod tests {
             (NO_SCRIPT, "NoGo", true),
             (3, "", true),
         ] {
-            let info = GameInfo {
-                script: Some((version, name.as_bytes())),
-                ..GameInfo::default()
-            };
-            let status = info.status();
-            assert_eq!(
-                status.extra("script").is_some(),
-                is_script,
-                "{version} {name}"
-            );
+            let bytes = [&u32::to_le_bytes(version)[..], name.as_bytes(), &[0]].concat();
+            let mut notes = Notes::default();
+            let script = read_script(&mut Reader::new(&bytes, &mut notes));
+            assert_eq!(script.unwrap().is_some(), is_script, "{version} {name}");
         }
     }
 
