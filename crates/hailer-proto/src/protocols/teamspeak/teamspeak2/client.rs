@@ -1,16 +1,17 @@
 //! The client: selects a virtual server, and requests its information and its players
 //! (spec/teamspeak2.md#4).
 
-use super::deviation::{NO_LIST, ODD_NUMBER};
 use super::message::{self, ERROR, GREETING, OK};
-use crate::model::{Extra, Player, Status, Text, Value};
+use super::{NO_LIST, ODD_NUMBER};
+use crate::model::{Extra, Player, Status, Text};
 use crate::protocol::{Ask, Depth, Excerpt, Exchange, Fault, Frame, Input, Step};
+use crate::protocols::teamspeak::command_lines::{self, trim, unfinished};
 use crate::wire::{Error, Notes, by_content};
 use alloc::{boxed::Box, format, vec::Vec};
-use compact_str::CompactString;
+use memchr::memchr;
 
 /// Default port of the voice of a virtual server.
-pub(super) const VOICE_PORT: u16 = 8767;
+const VOICE_PORT: u16 = 8767;
 /// Largest number of players of a list.
 const MAX_PLAYERS: usize = 4_096;
 /// Columns of numbers of a player, and their keys.
@@ -32,7 +33,7 @@ enum State {
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct TeamSpeak2Exchange {
+pub(super) struct Query {
     depth: Depth,
     has_players: bool,
     voice_port: u16,
@@ -47,19 +48,13 @@ pub struct TeamSpeak2Exchange {
     notes: Notes,
 }
 
-impl TeamSpeak2Exchange {
+impl Query {
     /// Creates an exchange that has not sent anything yet.
-    pub fn new(ask: &Ask) -> Self {
-        // A voice port equal to the queried one is the port of the queries.
-        let is_voice = ask.to.game_port != 0 && ask.to.game_port != ask.to.port;
+    pub(super) fn new(ask: &Ask) -> Self {
         Self {
             depth: ask.depth,
             has_players: ask.has_players && ask.depth == Depth::Full,
-            voice_port: if is_voice {
-                ask.to.game_port
-            } else {
-                VOICE_PORT
-            },
+            voice_port: command_lines::voice_port(ask).unwrap_or(VOICE_PORT),
             state: State::Greeting,
             has_info: false,
             is_cut: false,
@@ -71,10 +66,10 @@ impl TeamSpeak2Exchange {
     }
 
     fn receive(&mut self, bytes: &[u8]) -> Step {
-        let line = message::trim(bytes);
+        let line = trim(bytes);
         self.is_cut |= line.len() == bytes.len() && self.state != State::Greeting;
         if self.is_cut {
-            return Step::Bad(message::unfinished(bytes).into());
+            return Step::Bad(unfinished(bytes).into());
         }
         let is_error = line.starts_with(ERROR);
         match self.state {
@@ -108,54 +103,22 @@ impl TeamSpeak2Exchange {
     }
 
     fn receive_info(&mut self, line: &[u8]) {
-        let mut parts = line.splitn(2, |byte| *byte == b'=');
-        let key = parts.next().unwrap_or_default();
-        let value = parts.next().unwrap_or_default();
-        let (text, is_latin1) = by_content(value);
-        let text = CompactString::from(text);
-        let formatted = || Text::unformatted(text.clone()).from_single_byte(is_latin1);
-        let number = text.parse::<i64>().ok();
+        let end = memchr(b'=', line).unwrap_or(line.len());
+        let (key, value) = line.split_at(end);
+        let value = value.get(1..).unwrap_or_default();
+        let formatted = || (!value.is_empty()).then(|| Text::by_content(value));
+        let mut number = || number(value, &mut self.notes);
         let status = &mut *self.status;
-        let is_number = match key {
-            b"server_name" => {
-                status.name = (!value.is_empty()).then(formatted);
-                return;
-            }
-            b"server_welcomemessage" => {
-                status.motd = (!value.is_empty()).then(formatted);
-                return;
-            }
-            b"server_platform" => {
-                status.extra.push(Extra::new("platform", text));
-                return;
-            }
-            b"server_maxusers" => {
-                status.players.max = number;
-                true
-            }
-            b"server_currentusers" => {
-                status.players.online = number;
-                true
-            }
-            b"server_password" => {
-                status.has_password = number.map(|number| number != 0);
-                true
-            }
-            b"server_currentchannels" => {
-                let value = number.map(Value::Int);
-                let value = value.map(|value| Extra::new("channels", value));
-                status.extra.extend(value);
-                true
-            }
-            b"server_uptime" => {
-                let value = number.map(|number| Extra::new("uptime", number));
-                status.extra.extend(value);
-                true
-            }
-            _ => false,
-        };
-        if is_number && number.is_none() {
-            self.notes.deviation(&ODD_NUMBER, 0);
+        match key {
+            b"server_name" => status.name = formatted(),
+            b"server_welcomemessage" => status.motd = formatted(),
+            b"server_platform" => status.add_extra("platform", Some(&*by_content(value).0)),
+            b"server_maxusers" => status.players.max = number(),
+            b"server_currentusers" => status.players.online = number(),
+            b"server_password" => status.has_password = number().map(|number| number != 0),
+            b"server_currentchannels" => status.add_extra("channels", number()),
+            b"server_uptime" => status.add_extra("uptime", number()),
+            _ => {}
         }
     }
 
@@ -171,26 +134,16 @@ impl TeamSpeak2Exchange {
         };
         let mut player = Player::default();
         for (column, cell) in self.columns.iter().zip(cells) {
-            let (text, is_latin1) = by_content(message::unquote(cell));
-            let text = CompactString::from(text);
+            let cell = message::unquote(cell);
             let column = column.as_slice();
+            let mut number = || number(cell, &mut self.notes);
             if column == b"nick" {
-                player.name = Text::unformatted(text).from_single_byte(is_latin1);
-                continue;
-            }
-            let key = NUMBERS.iter().find(|(name, _)| *name == column);
-            let is_ping = column == b"ping";
-            if key.is_none() && !is_ping {
-                continue;
-            }
-            let number = text.parse::<i64>().ok();
-            if number.is_none() {
-                self.notes.deviation(&ODD_NUMBER, 0);
-            }
-            if is_ping {
-                player.latency_ms = number.and_then(|number| i32::try_from(number).ok());
-            } else if let (Some((_, key)), Some(number)) = (key, number) {
-                player.extra.push(Extra::new(key, number));
+                player.name = Text::by_content(cell);
+            } else if column == b"ping" {
+                player.latency_ms = number().and_then(|number| i32::try_from(number).ok());
+            } else if let Some((_, key)) = NUMBERS.iter().find(|(name, _)| *name == column) {
+                let number = number().map(|number| Extra::new(key, number));
+                player.extra.extend(number);
             }
         }
         players.push(player);
@@ -201,18 +154,22 @@ impl TeamSpeak2Exchange {
         if !self.has_info {
             return Step::Wait;
         }
-        let mut status = core::mem::take(&mut self.status);
-        match self.players.take() {
-            Some(players) => status.players.set_list(players),
-            None if self.has_players => self.notes.deviation(&NO_LIST, 0),
-            None => {}
-        }
-        status.deviations = self.notes.met().collect();
-        Step::Done(status)
+        let status = core::mem::take(&mut self.status);
+        let missing = self.has_players.then_some(&NO_LIST);
+        command_lines::finish(status, self.players.take(), missing, &mut self.notes)
     }
 }
 
-impl Exchange for TeamSpeak2Exchange {
+/// Reads a number in digits.
+fn number(text: &[u8], notes: &mut Notes) -> Option<i64> {
+    let number = by_content(text).0.parse().ok();
+    if number.is_none() {
+        notes.deviation(&ODD_NUMBER, 0);
+    }
+    number
+}
+
+impl Exchange for Query {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         match input {
             Input::Start => {
@@ -245,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_list_that_ends_with_an_error_is_none() {
-        let mut exchange = TeamSpeak2Exchange::new(&Ask::default());
+        let mut exchange = Query::new(&Ask::default());
         exchange.handle(Input::Start, &mut Vec::new());
         let lines = b"[TS]\nOK\nserver_name=Test\nOK\np_id\tnick\n1\t\"Alice\"\nERROR, no\n";
         let mut last = Step::Wait;

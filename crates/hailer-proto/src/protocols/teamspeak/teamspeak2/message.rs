@@ -3,10 +3,8 @@
 //! Limits: lines of 8 KiB.
 
 use crate::protocol::{Direction, Explanation, Frame};
-use crate::protocols::teamspeak::command_lines;
-use crate::wire::{Error, Notes, Reader, by_content};
-use alloc::format;
-use memchr::memchr;
+use crate::protocols::teamspeak::command_lines::{self, take_line, trim};
+use crate::wire::{Error, Notes};
 
 /// First line of a connection.
 pub const GREETING: &[u8] = b"[TS]";
@@ -27,27 +25,7 @@ const MAX_LINE: usize = 8 << 10;
 ///
 /// The line is too long.
 pub fn frame(bytes: &[u8]) -> Result<Frame, Error> {
-    let end = memchr(b'\n', bytes);
-    if end.unwrap_or(bytes.len()) > MAX_LINE {
-        return Err(Error::limit("line", 0, MAX_LINE));
-    }
-    Ok(match end {
-        Some(end) => Frame::Complete(end + 1),
-        None => Frame::Incomplete {
-            total: bytes.len() + 1,
-        },
-    })
-}
-
-/// Returns the error of a line without its end.
-pub fn unfinished(line: &[u8]) -> Error {
-    Error::short("end of the line", line.len(), 1)
-}
-
-/// Returns a line without its end.
-pub fn trim(line: &[u8]) -> &[u8] {
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    line.strip_suffix(b"\r").unwrap_or(line)
+    command_lines::frame(bytes, MAX_LINE)
 }
 
 /// Removes the quotes around a text.
@@ -78,25 +56,13 @@ pub(super) fn explain(
     } else {
         return None;
     };
-    if direction.is_some_and(|direction| direction != found) {
-        return None;
-    }
-    let error = command_lines::explain(bytes, notes, explain_line);
-    Some(Explanation {
+    let found = Explanation {
         message,
         direction: found,
         is_certain: first == GREETING,
-        error,
-    })
-}
-
-fn explain_line(r: &mut Reader<'_, '_>) -> Result<(), Error> {
-    let at = r.at();
-    let length = match frame(r.rest())? {
-        Frame::Complete(length) => length,
-        Frame::Incomplete { .. } => r.remaining(),
+        error: None,
     };
-    let line = trim(r.take(length, "line")?);
-    r.note(at, "line", || format!("{:?}", by_content(line).0));
-    Ok(())
+    command_lines::explain(bytes, direction, found, notes, |r| {
+        take_line(r, frame).map(drop)
+    })
 }

@@ -10,22 +10,24 @@
 //! The port of queries is that of the machine; each virtual server has a port for voice.
 
 mod client;
-pub mod deviation;
 pub mod message;
 mod server;
-
-pub use client::TeamSpeak2Exchange;
-pub use server::TeamSpeak2Responder;
 
 use crate::model::{Extra, Status, Text};
 use crate::protocol::{
     Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
     ResponderResult,
 };
+use crate::protocols::teamspeak::command_lines::CommandResponder;
 use crate::testing::sample;
 use crate::token::Keys;
-use crate::wire::Notes;
+use crate::wire::{Notes, deviations};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+
+deviations! {
+    NO_LIST "no-list" "the server refuses to send the list of players, or sends none";
+    ODD_NUMBER "odd-number" "a number has another form, and is left out";
+}
 
 /// Registry entry of the protocol.
 #[derive(Debug)]
@@ -50,7 +52,7 @@ static INFO: Info = Info {
         Doc::new("time", "Time since the player joined in seconds"),
         Doc::new("idle-time", "Time since the player spoke in seconds"),
     ],
-    deviations: deviation::ALL,
+    deviations: ALL,
     has_responder: true,
     ..Info::CONNECTED
 };
@@ -61,12 +63,13 @@ impl Protocol for TeamSpeak2 {
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(TeamSpeak2Exchange::new(ask))
+        Box::new(client::Query::new(ask))
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
-        Ok(Arc::new(TeamSpeak2Responder::new(status)))
+        let replies = server::Server::new(status);
+        Ok(Arc::new(CommandResponder::new(replies)))
     }
 
     fn sample(&self, seed: u64) -> Status {

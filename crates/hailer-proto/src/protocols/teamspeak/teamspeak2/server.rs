@@ -3,58 +3,42 @@
 //! Limits: 10 commands of a connection, lines of 256 bytes, texts of 200 bytes, 512 players.
 
 use super::message::{COMMANDS, GREETING};
-use crate::model::{Codes, Player, Status, Text, Value, is_control};
-use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
-use crate::protocols::teamspeak::command_lines;
-use crate::token::Epoch;
-use crate::wire::{Error, cut};
-use alloc::boxed::Box;
-use alloc::collections::BTreeSet;
+use crate::model::{Codes, Status, Text, Value};
+use crate::protocol::ConnectionStep;
+use crate::protocols::teamspeak::command_lines::{
+    Guest, MAX_COMMANDS, MAX_PLAYERS, Replies, channel, channel_name, channel_sizes, number,
+    without_controls,
+};
+use crate::wire::Error;
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
-/// Largest number of commands of a connection.
-const MAX_COMMANDS: u8 = 10;
-/// Longest line of a client in bytes.
-const MAX_LINE: usize = 256;
 /// Longest text in bytes.
 const MAX_TEXT: usize = 200;
-/// Largest number of players in a list.
-const MAX_PLAYERS: usize = 512;
-/// Channel of players without another one.
-const DEFAULT_CHANNEL: i64 = 1;
 
-/// Responder of one server.
-#[derive(Debug)]
-pub struct TeamSpeak2Responder(Arc<Replies>);
-
-#[derive(Debug)]
-struct Replies {
+/// Prepared replies of one server.
+pub(super) struct Server {
     info: Vec<u8>,
     players: Vec<u8>,
     channels: Vec<u8>,
 }
 
-impl TeamSpeak2Responder {
-    /// Creates a responder for this status.
-    pub fn new(status: &Status) -> Self {
+impl Server {
+    /// Encodes the replies for this status.
+    pub(super) fn new(status: &Status) -> Self {
         let status = &*status.with_codes(Codes::None);
-        Self(Arc::new(Replies {
+        Self {
             info: info(status),
             players: players(status),
             channels: channels(status),
-        }))
+        }
     }
 }
 
 /// Returns the start of a text without control characters and quotes.
 fn line(text: &str) -> String {
-    let text = text.chars().filter(|c| !is_control(*c) && *c != '"');
-    let text: String = text.collect();
-    cut(&text, MAX_TEXT).into()
+    without_controls(&text.replace('"', ""), None, MAX_TEXT)
 }
 
 fn info(status: &Status) -> Vec<u8> {
@@ -93,11 +77,11 @@ fn players(status: &Status) -> Vec<u8> {
         loginname\r\n";
     let mut out = Vec::from(columns.as_bytes());
     for (index, player) in status.players.list.iter().take(MAX_PLAYERS).enumerate() {
-        let extra = |key: &str, default: i64| extra(player, key).unwrap_or(default);
+        let extra = |key: &str, default: i64| number(player, key).unwrap_or(default);
         let row = format!(
             "{}\t{}\t0\t0\t0\t0\t0\t{}\t{}\t{}\t0\t0\t0\t\"0.0.0.0\"\t\"{}\"\t\"\"\r\n",
             extra("id", index as i64 + 1),
-            extra("channel", DEFAULT_CHANNEL),
+            channel(player),
             player.latency_ms.unwrap_or(0),
             extra("time", 0),
             extra("idle-time", 0),
@@ -109,19 +93,12 @@ fn players(status: &Status) -> Vec<u8> {
     out
 }
 
-/// Returns the list of the default channel and those with players. A real server has at least one.
-/// A status has no names of channels.
+/// Returns the list of channels.
 fn channels(status: &Status) -> Vec<u8> {
-    let players = status.players.list.iter().take(MAX_PLAYERS);
-    let channels = players.map(|player| extra(player, "channel").unwrap_or(DEFAULT_CHANNEL));
-    let channels: BTreeSet<i64> = channels.chain([DEFAULT_CHANNEL]).collect();
     let columns = "id\tcodec\tparent\torder\tmaxusers\tname\tflags\tpassword\ttopic\r\n";
     let mut out = Vec::from(columns.as_bytes());
-    for (order, channel) in channels.into_iter().enumerate() {
-        let name = match channel {
-            DEFAULT_CHANNEL => "Default Channel".into(),
-            other => format!("Channel {other}"),
-        };
+    for (order, channel) in channel_sizes(status).into_keys().enumerate() {
+        let name = channel_name(channel);
         let row = format!("{channel}\t0\t-1\t{order}\t-1\t\"{name}\"\t0\t0\t\"\"\r\n");
         out.extend(row.bytes());
     }
@@ -129,90 +106,52 @@ fn channels(status: &Status) -> Vec<u8> {
     out
 }
 
-fn extra(player: &Player, key: &str) -> Option<i64> {
-    let extra = player.extra.iter().find(|extra| extra.key == key)?;
-    match extra.value {
-        Value::Int(number) => Some(number),
-        _ => None,
-    }
-}
+impl Replies for Server {
+    const COMMANDS: &'static [&'static [u8]] = &COMMANDS;
+    const MAX_LINE: usize = 256;
 
-impl Responder for TeamSpeak2Responder {
-    fn answer(&self, _: SocketAddr, _: Epoch, _: &[u8], _: &mut Vec<u8>) -> Verdict {
-        Verdict::Pass
-    }
-
-    fn connection(&self, _: SocketAddr) -> Option<Box<dyn Connection>> {
-        Some(Box::new(TeamSpeak2Connection {
-            replies: Arc::clone(&self.0),
-            has_greeted: false,
-            commands: 0,
-        }))
-    }
-}
-
-#[derive(Debug)]
-struct TeamSpeak2Connection {
-    replies: Arc<Replies>,
-    has_greeted: bool,
-    /// Commands so far.
-    commands: u8,
-}
-
-impl TeamSpeak2Connection {
-    fn greet(&mut self, out: &mut Vec<u8>) {
-        self.has_greeted = true;
+    fn greet(out: &mut Vec<u8>) {
         out.extend_from_slice(GREETING);
         out.extend(b"\r\n");
     }
-}
 
-impl Connection for TeamSpeak2Connection {
-    fn open(&mut self, out: &mut Vec<u8>) -> ConnectionStep {
-        self.greet(out);
-        ConnectionStep::Wait
-    }
-
-    fn receive(&mut self, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received {
-        if !self.has_greeted {
-            // The client did not wait for the greeting.
-            if !command_lines::starts_like(&COMMANDS, bytes) {
-                return Received {
-                    consumed: 0,
-                    step: ConnectionStep::Pass,
-                };
-            }
-            self.greet(out);
+    fn run(
+        &self,
+        command: &[u8],
+        at: usize,
+        guest: &mut Guest,
+        out: &mut Vec<u8>,
+    ) -> Option<ConnectionStep> {
+        if guest.commands >= MAX_COMMANDS {
+            let error = Error::limit("commands", at, MAX_COMMANDS.into());
+            return Some(ConnectionStep::Bad(error));
         }
-        command_lines::receive(bytes, MAX_LINE, |command, at| {
-            if self.commands >= MAX_COMMANDS {
-                let error = Error::limit("commands", at, MAX_COMMANDS.into());
-                return Some(ConnectionStep::Bad(error));
+        guest.commands += 1;
+        // The port of a virtual server may follow, which is then not selected before.
+        let word = command.split(|byte| *byte == b' ').next();
+        match word.unwrap_or_default() {
+            b"" => {}
+            b"si" => out.extend_from_slice(&self.info),
+            b"pl" => out.extend_from_slice(&self.players),
+            b"quit" => {
+                out.extend(b"OK\r\n");
+                return Some(ConnectionStep::Close);
             }
-            self.commands += 1;
-            // The port of a virtual server may follow, which is then not selected before.
-            let word = command.split(|byte| *byte == b' ').next();
-            match word.unwrap_or_default() {
-                b"" => {}
-                b"si" => out.extend_from_slice(&self.replies.info),
-                b"pl" => out.extend_from_slice(&self.replies.players),
-                b"quit" => {
-                    out.extend(b"OK\r\n");
-                    return Some(ConnectionStep::Close);
-                }
-                b"cl" => out.extend_from_slice(&self.replies.channels),
-                b"sel" if command != b"sel" => out.extend(b"OK\r\n"),
-                _ => out.extend(b"ERROR, unknown command\r\n"),
-            }
-            None
-        })
+            b"cl" => out.extend_from_slice(&self.channels),
+            b"sel" if command != b"sel" => out.extend(b"OK\r\n"),
+            _ => out.extend(b"ERROR, unknown command\r\n"),
+        }
+        None
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Extra;
+    use crate::model::{Extra, Player};
+    use crate::protocol::Responder;
+    use crate::protocols::teamspeak::command_lines::CommandResponder;
+    use crate::token::Epoch;
 
     /// Returns the reply to commands of a server with one player.
     fn answer(commands: &[u8]) -> String {
@@ -221,7 +160,7 @@ mod tests {
         player.extra.push(Extra::new("channel", 7_i64));
         let mut status = Status::default();
         status.players.set_list([player].into());
-        let responder = TeamSpeak2Responder::new(&status);
+        let responder = CommandResponder::new(Server::new(&status));
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut connection = responder.connection(from).unwrap();
         connection.open(&mut Vec::new());

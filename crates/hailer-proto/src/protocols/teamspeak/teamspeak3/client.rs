@@ -3,10 +3,11 @@
 //!
 //! At most five commands on one connection: servers block addresses that send more than ten in 3 s.
 
-use super::deviation::{NO_LIST, OTHER_GREETING};
 use super::message::{self, GREETING, Item, Outcome, WELCOME};
+use super::{NO_LIST, OTHER_GREETING};
 use crate::model::{Address, Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Excerpt, Exchange, Fault, Frame, Input, Step};
+use crate::protocols::teamspeak::command_lines::{self, trim, unfinished};
 use crate::wire::{Error, Notes, by_content};
 use alloc::{boxed::Box, format, vec::Vec};
 use compact_str::CompactString;
@@ -41,7 +42,7 @@ enum State {
 
 /// Client side of one query.
 #[derive(Debug)]
-pub struct TeamSpeak3Exchange {
+pub(super) struct Query {
     depth: Depth,
     has_players: bool,
     /// Port of the voice of the virtual server. `None`: the default, or else the first server.
@@ -56,15 +57,13 @@ pub struct TeamSpeak3Exchange {
     notes: Notes,
 }
 
-impl TeamSpeak3Exchange {
+impl Query {
     /// Creates an exchange that has not sent anything yet.
-    pub fn new(ask: &Ask) -> Self {
-        // A voice port equal to the queried one is the port of the queries.
-        let is_voice = ask.to.game_port != 0 && ask.to.game_port != ask.to.port;
+    pub(super) fn new(ask: &Ask) -> Self {
         Self {
             depth: ask.depth,
             has_players: ask.has_players && ask.depth == Depth::Full,
-            voice_port: is_voice.then_some(ask.to.game_port),
+            voice_port: command_lines::voice_port(ask),
             state: State::Greeting,
             stage: 0,
             timeouts: 0,
@@ -76,7 +75,7 @@ impl TeamSpeak3Exchange {
     }
 
     fn receive(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Step {
-        let line = message::trim(bytes);
+        let line = trim(bytes);
         if self.state == State::Greeting && !line.starts_with(b"error ") {
             return self.receive_greeting(line, line.len() < bytes.len());
         }
@@ -84,7 +83,7 @@ impl TeamSpeak3Exchange {
             return self.receive_welcome(line);
         }
         if line.len() == bytes.len() {
-            return Step::Bad(message::unfinished(bytes).into());
+            return Step::Bad(unfinished(bytes).into());
         }
         let mut notes = Notes::default();
         let outcome = match Outcome::read(line, &mut notes) {
@@ -231,17 +230,12 @@ impl TeamSpeak3Exchange {
             };
         };
         status.add_extra("greeting", self.greeting.take());
-        match self.players.take() {
-            Some(players) => status.players.set_list(players),
-            None if self.has_players => self.notes.deviation(&NO_LIST, 0),
-            None => {}
-        }
-        status.deviations = self.notes.met().collect();
-        Step::Done(status)
+        let missing = self.has_players.then_some(&NO_LIST);
+        command_lines::finish(status, self.players.take(), missing, &mut self.notes)
     }
 }
 
-impl Exchange for TeamSpeak3Exchange {
+impl Exchange for Query {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         match input {
             // The greeting shows that the server is up.
@@ -294,10 +288,7 @@ impl Exchange for TeamSpeak3Exchange {
 fn status(item: &Item<'_>, notes: &mut Notes) -> Box<Status> {
     let formatted = |key: &str| {
         let value = message::value(item, key).filter(|value| !value.is_empty());
-        value.map(|value| {
-            let (text, is_latin1) = by_content(value);
-            Text::unformatted(text).from_single_byte(is_latin1)
-        })
+        value.map(Text::by_content)
     };
     let mut number = |key: &str| message::number(item, key, notes);
     let mut status = Box::<Status>::default();
@@ -322,25 +313,18 @@ fn status(item: &Item<'_>, notes: &mut Notes) -> Box<Status> {
         ("reserved-slots", "virtualserver_reserved_slots"),
         ("uptime", "virtualserver_uptime"),
     ] {
-        let value = number(name);
-        status
-            .extra
-            .extend(value.map(|value| Extra::new(key, value)));
+        status.add_extra(key, number(name));
     }
     for (key, name) in [
         ("platform", "virtualserver_platform"),
         ("state", "virtualserver_status"),
     ] {
-        let value = message::text(item, name);
-        status
-            .extra
-            .extend(value.map(|value| Extra::new(key, &*value)));
+        status.add_extra(key, message::text(item, name).as_deref());
     }
     let ping = message::text(item, "virtualserver_total_ping");
     let ping = ping.and_then(|ping| ping.parse::<f64>().ok());
     let ping = ping.filter(|ping| ping.is_finite());
-    let ping = ping.map(|ping| Extra::new("average-ping", Value::Float(ping)));
-    status.extra.extend(ping);
+    status.add_extra("average-ping", ping.map(Value::Float));
     status
 }
 
@@ -349,8 +333,8 @@ fn client(item: &Item<'_>, notes: &mut Notes) -> Option<Player> {
     if message::value(item, "client_type").is_some_and(|kind| kind != b"0") {
         return None;
     }
-    let (name, is_latin1) = by_content(message::value(item, "client_nickname")?);
-    let mut player = Player::named(Text::unformatted(name).from_single_byte(is_latin1));
+    let name = message::value(item, "client_nickname")?;
+    let mut player = Player::named(Text::by_content(name));
     for (key, name) in [("id", "clid"), ("channel", "cid")] {
         let value = message::number(item, name, notes);
         player

@@ -2,9 +2,9 @@
 //!
 //! Limits: lines of 1 MiB, 4,096 items of a line, 256 values of an item.
 
-use super::deviation::{BAD_ESCAPE, INVALID_UTF8, ODD_NUMBER, OTHER_GREETING};
+use super::{BAD_ESCAPE, INVALID_UTF8, ODD_NUMBER, OTHER_GREETING};
 use crate::protocol::{Direction, Explanation, Frame};
-use crate::protocols::teamspeak::command_lines;
+use crate::protocols::teamspeak::command_lines::{self, take_line};
 use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::borrow::Cow;
 use alloc::format;
@@ -62,37 +62,22 @@ const ESCAPES: [(char, char); 11] = [
 ///
 /// The line is too long.
 pub fn frame(bytes: &[u8]) -> Result<Frame, Error> {
-    let end = memchr(b'\n', bytes);
-    if end.unwrap_or(bytes.len()) > MAX_LINE {
-        return Err(Error::limit("line", 0, MAX_LINE));
-    }
+    let frame = command_lines::frame(bytes, MAX_LINE)?;
+    let Frame::Complete(end) = frame else {
+        return Ok(frame);
+    };
     // The line feed comes first, and the carriage return belongs to this line.
-    let next = end.map(|end| bytes.get(end + 1));
-    Ok(match (end, next) {
-        (Some(end), Some(Some(b'\r'))) => Frame::Complete(end + 2),
-        (Some(end), Some(Some(_))) => Frame::Complete(end + 1),
-        _ => Frame::Incomplete {
-            total: bytes.len() + 1,
-        },
+    Ok(match bytes.get(end) {
+        Some(b'\r') => Frame::Complete(end + 1),
+        Some(_) => frame,
+        None => Frame::Incomplete { total: end + 1 },
     })
-}
-
-/// Returns the error of a line without its end.
-pub fn unfinished(line: &[u8]) -> Error {
-    Error::short("end of the line", line.len(), 1)
 }
 
 /// Returns whether a line can be the greeting of a server with another name.
 pub fn is_name(line: &[u8]) -> bool {
     let is_printable = |byte: &u8| matches!(byte, b' '..=b'~');
     (1..=MAX_GREETING).contains(&line.len()) && line.iter().all(is_printable)
-}
-
-/// Returns a line without its end.
-pub fn trim(line: &[u8]) -> &[u8] {
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let line = line.strip_suffix(b"\n").unwrap_or(line);
-    line.strip_suffix(b"\r").unwrap_or(line)
 }
 
 /// Values of an item by key.
@@ -256,29 +241,23 @@ pub(super) fn explain(
     } else {
         return None;
     };
-    if direction.is_some_and(|direction| direction != found) {
-        return None;
-    }
-    if other_greeting && word != GREETING {
+    if other_greeting && word != GREETING && direction != Some(Direction::Request) {
         notes.deviation(&OTHER_GREETING, 0);
     }
-    let error = command_lines::explain(bytes, notes, |r| explain_line(r, found));
-    Some(Explanation {
+    let found = Explanation {
         message,
         direction: found,
         is_certain: is_greeting || is_outcome,
-        error,
+        error: None,
+    };
+    command_lines::explain(bytes, direction, found, notes, |r| {
+        explain_line(r, found.direction)
     })
 }
 
 fn explain_line(r: &mut Reader<'_, '_>, direction: Direction) -> Result<(), Error> {
     let at = r.at();
-    let length = match frame(r.rest())? {
-        Frame::Complete(length) => length,
-        Frame::Incomplete { .. } => r.remaining(),
-    };
-    let line = trim(r.take(length, "line")?);
-    r.note(at, "line", || format!("{:?}", by_content(line).0));
+    let line = take_line(r, frame)?;
     let has_welcome = r.rest().trim_ascii_start().starts_with(WELCOME);
     let is_words = at == 0 && (line == GREETING || has_welcome) || line.starts_with(WELCOME);
     if direction == Direction::Reply && !is_words && Outcome::read(line, r.notes())?.is_none() {
@@ -327,8 +306,8 @@ mod tests {
         assert_eq!(frame(b"TS3\nmore"), Ok(Frame::Complete(4)));
         assert_eq!(frame(b"TS3\n"), Ok(Frame::Incomplete { total: 5 }));
         assert_eq!(frame(b"TS3"), Ok(Frame::Incomplete { total: 4 }));
-        assert_eq!(trim(b"TS3\n\r"), b"TS3");
-        assert_eq!(trim(b"TS3\r\n"), b"TS3");
+        assert_eq!(command_lines::trim(b"TS3\n\r"), b"TS3");
+        assert_eq!(command_lines::trim(b"TS3\r\n"), b"TS3");
         assert!(frame(&[b'x'; MAX_LINE + 1]).is_err());
     }
 }

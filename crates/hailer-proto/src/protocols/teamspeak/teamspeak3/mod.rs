@@ -13,22 +13,27 @@
 //! block addresses that send more than ten commands in 3 s (spec/teamspeak3.md#4).
 
 mod client;
-pub mod deviation;
 pub mod message;
 mod server;
-
-pub use client::TeamSpeak3Exchange;
-pub use server::TeamSpeak3Responder;
 
 use crate::model::{Address, Extra, Status, Text};
 use crate::protocol::{
     Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
     ResponderResult,
 };
+use crate::protocols::teamspeak::command_lines::CommandResponder;
 use crate::testing::sample;
 use crate::token::Keys;
-use crate::wire::Notes;
+use crate::wire::{Notes, deviations};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
+
+deviations! {
+    OTHER_GREETING "other-greeting" "the first line is another name than `TS3`, as of TeaSpeak; a line of welcome follows it";
+    NO_LIST "no-list" "the server refuses to send the list of clients, sends none, or one above the limits";
+    BAD_ESCAPE "bad-escape" "a value has a backslash with an unknown character after it";
+    INVALID_UTF8 "invalid-utf8" "a value is not valid UTF-8";
+    ODD_NUMBER "odd-number" "a number has another form, and is left out";
+}
 
 /// Registry entry of the protocol.
 #[derive(Debug)]
@@ -64,7 +69,7 @@ static INFO: Info = Info {
         Doc::new("id", "Number of the client"),
         Doc::new("channel", "Number of the client's channel"),
     ],
-    deviations: deviation::ALL,
+    deviations: ALL,
     has_responder: true,
     ..Info::CONNECTED
 };
@@ -75,12 +80,13 @@ impl Protocol for TeamSpeak3 {
     }
 
     fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(TeamSpeak3Exchange::new(ask))
+        Box::new(client::Query::new(ask))
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
         options.check(INFO.options)?;
-        Ok(Arc::new(TeamSpeak3Responder::new(status)))
+        let replies = server::Server::new(status);
+        Ok(Arc::new(CommandResponder::new(replies)))
     }
 
     fn sample(&self, seed: u64) -> Status {

@@ -4,40 +4,25 @@
 
 use super::client::VOICE_PORT;
 use super::message::{self, COMMANDS, END, GREETING};
-use crate::model::{Codes, Player, Status, Text, Value, is_control};
-use crate::protocol::{Connection, ConnectionStep, Received, Responder, Verdict};
-use crate::protocols::teamspeak::command_lines;
-use crate::token::Epoch;
-use crate::wire::cut;
-use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use crate::model::{Codes, Status, Text, Value};
+use crate::protocol::ConnectionStep;
+use crate::protocols::teamspeak::command_lines::{
+    DEFAULT_CHANNEL, Guest, MAX_COMMANDS, MAX_PLAYERS, Replies, channel, channel_name,
+    channel_sizes, number, without_controls,
+};
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
-/// Largest number of commands of a connection.
-const MAX_COMMANDS: u8 = 10;
-/// Longest line of a client in bytes.
-const MAX_LINE: usize = 1_024;
 /// Longest text in bytes.
 const MAX_TEXT: usize = 1_000;
-/// Largest number of clients in a list.
-const MAX_CLIENTS: usize = 512;
-/// Channel of clients without another one.
-const DEFAULT_CHANNEL: i64 = 1;
 /// Name of the client that asks.
 const QUERY_CLIENT: &str = "Query";
 /// Version of a status without one.
 const VERSION: &str = "3.13.7";
 
-/// Responder of one server.
-#[derive(Debug)]
-pub struct TeamSpeak3Responder(Arc<Replies>);
-
-#[derive(Debug)]
-struct Replies {
+/// Prepared replies of one server.
+pub(super) struct Server {
     voice_port: u16,
     version: Vec<u8>,
     info: Vec<u8>,
@@ -45,9 +30,9 @@ struct Replies {
     channels: Vec<u8>,
 }
 
-impl TeamSpeak3Responder {
-    /// Creates a responder for this status.
-    pub fn new(status: &Status) -> Self {
+impl Server {
+    /// Encodes the replies for this status.
+    pub(super) fn new(status: &Status) -> Self {
         let status = &*status.with_codes(Codes::None);
         let port = status.address.as_ref().and_then(|address| address.port);
         // The port of queries is not that for voice.
@@ -56,21 +41,19 @@ impl TeamSpeak3Responder {
         let mut version = Vec::new();
         let own = status.version.as_deref().unwrap_or(VERSION);
         pair("version", &line(own), &mut version);
-        Self(Arc::new(Replies {
+        Self {
             voice_port,
             version,
             info: info(status, voice_port),
             clients: clients(status),
             channels: channels(status),
-        }))
+        }
     }
 }
 
 /// Returns the start of a text without control characters except line breaks.
 fn line(text: &str) -> String {
-    let text = text.chars().filter(|c| *c == '\n' || !is_control(*c));
-    let text: String = text.collect();
-    cut(&text, MAX_TEXT).into()
+    without_controls(text, Some('\n'), MAX_TEXT)
 }
 
 /// Appends a key and its value, with a space before them unless they are the first.
@@ -127,43 +110,17 @@ fn info(status: &Status, voice_port: u16) -> Vec<u8> {
     out
 }
 
-fn number(player: &Player, key: &str) -> Option<i64> {
-    let extra = player.extra.iter().find(|extra| extra.key == key)?;
-    match extra.value {
-        Value::Int(number) => Some(number),
-        _ => None,
-    }
-}
-
-/// Returns the number of a player's channel.
-fn channel(player: &Player) -> i64 {
-    number(player, "channel").unwrap_or(DEFAULT_CHANNEL)
-}
-
-/// Returns the clients of each channel: the default one, and those with clients.
-fn channel_sizes(status: &Status) -> BTreeMap<i64, u32> {
-    let mut sizes = BTreeMap::from([(DEFAULT_CHANNEL, 0)]);
-    for player in status.players.list.iter().take(MAX_CLIENTS) {
-        *sizes.entry(channel(player)).or_default() += 1;
-    }
-    sizes
-}
-
-/// Returns the list of channels. A status has no names of them.
+/// Returns the list of channels.
 fn channels(status: &Status) -> Vec<u8> {
     let mut out = Vec::new();
     for (order, (channel, clients)) in channel_sizes(status).into_iter().enumerate() {
         if order > 0 {
             out.push(b'|');
         }
-        let name = match channel {
-            DEFAULT_CHANNEL => "Default Channel".into(),
-            other => format!("Channel {other}"),
-        };
         pair("cid", &channel.to_string(), &mut out);
         pair("pid", "0", &mut out);
         pair("channel_order", &order.to_string(), &mut out);
-        pair("channel_name", &name, &mut out);
+        pair("channel_name", &channel_name(channel), &mut out);
         pair("channel_topic", "", &mut out);
         pair("total_clients", &clients.to_string(), &mut out);
         pair("channel_needed_subscribe_power", "0", &mut out);
@@ -173,7 +130,7 @@ fn channels(status: &Status) -> Vec<u8> {
 
 fn clients(status: &Status) -> Vec<u8> {
     let mut out = Vec::new();
-    let list = status.players.list.iter().take(MAX_CLIENTS);
+    let list = status.players.list.iter().take(MAX_PLAYERS);
     for (index, player) in list.clone().enumerate() {
         if index > 0 {
             out.push(b'|');
@@ -202,129 +159,86 @@ fn clients(status: &Status) -> Vec<u8> {
     out
 }
 
-impl Responder for TeamSpeak3Responder {
-    fn answer(&self, _: SocketAddr, _: Epoch, _: &[u8], _: &mut Vec<u8>) -> Verdict {
-        Verdict::Pass
-    }
-
-    fn connection(&self, _: SocketAddr) -> Option<Box<dyn Connection>> {
-        Some(Box::new(TeamSpeakConnection {
-            replies: Arc::clone(&self.0),
-            has_greeted: false,
-            has_server: false,
-            commands: 0,
-        }))
-    }
-}
-
-#[derive(Debug)]
-struct TeamSpeakConnection {
-    replies: Arc<Replies>,
-    has_greeted: bool,
-    /// Whether the client has selected the virtual server.
-    has_server: bool,
-    /// Commands so far.
-    commands: u8,
-}
-
 /// Appends a line.
 fn write_line(line: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(line);
     out.extend_from_slice(END);
 }
 
-impl TeamSpeakConnection {
-    fn greet(&mut self, out: &mut Vec<u8>) {
-        self.has_greeted = true;
+impl Replies for Server {
+    const COMMANDS: &'static [&'static [u8]] = &COMMANDS;
+    const MAX_LINE: usize = 1_024;
+
+    fn greet(out: &mut Vec<u8>) {
         write_line(GREETING, out);
         let welcome = b"Welcome to the TeamSpeak 3 ServerQuery interface, type \"help\" for a list of commands.";
         write_line(welcome, out);
     }
 
-    /// Handles one command. Returns whether it ends the connection.
-    fn handle(&mut self, command: &[u8], out: &mut Vec<u8>) -> bool {
+    fn run(
+        &self,
+        command: &[u8],
+        _: usize,
+        guest: &mut Guest,
+        out: &mut Vec<u8>,
+    ) -> Option<ConnectionStep> {
+        if guest.commands >= MAX_COMMANDS {
+            write_line(b"error id=524 msg=client\\sis\\sflooding", out);
+            return Some(ConnectionStep::Close);
+        }
         let mut words = command.split(|byte| *byte == b' ');
-        let outcome: &[u8] = match words.next().unwrap_or_default() {
-            b"" => return false,
-            b"use" => {
+        let word = words.next().unwrap_or_default();
+        let data = match word {
+            b"serverinfo" => Some(&self.info),
+            b"clientlist" => Some(&self.clients),
+            b"channellist" => Some(&self.channels),
+            b"version" => Some(&self.version),
+            _ => None,
+        };
+        let outcome: &[u8] = match (word, data) {
+            (b"", _) => return None,
+            (b"use", _) => {
                 // A status often has another port than that for voice.
-                let ports =
-                    [self.replies.voice_port, VOICE_PORT].map(|port| format!("port={port}"));
-                self.has_server = words.any(|word| {
+                let ports = [self.voice_port, VOICE_PORT].map(|port| format!("port={port}"));
+                guest.has_server = words.any(|word| {
                     word == b"1"
                         || word == b"sid=1"
                         || ports.iter().any(|port| port.as_bytes() == word)
                 });
-                if self.has_server {
+                if guest.has_server {
                     b"error id=0 msg=ok"
                 } else {
                     b"error id=1024 msg=invalid\\sserverID"
                 }
             }
-            b"serverinfo" | b"clientlist" | b"channellist" if !self.has_server => {
+            (b"serverinfo" | b"clientlist" | b"channellist", _) if !guest.has_server => {
                 b"error id=1024 msg=invalid\\sserverID"
             }
-            b"serverinfo" => {
-                write_line(&self.replies.info, out);
+            (_, Some(data)) => {
+                write_line(data, out);
                 b"error id=0 msg=ok"
             }
-            b"clientlist" => {
-                write_line(&self.replies.clients, out);
-                b"error id=0 msg=ok"
-            }
-            b"version" => {
-                write_line(&self.replies.version, out);
-                b"error id=0 msg=ok"
-            }
-            b"channellist" => {
-                write_line(&self.replies.channels, out);
-                b"error id=0 msg=ok"
-            }
-            b"help" | b"quit" => b"error id=0 msg=ok",
-            b"login" => b"error id=520 msg=invalid\\sloginname\\sor\\spassword",
+            (b"help" | b"quit", _) => b"error id=0 msg=ok",
+            (b"login", _) => b"error id=520 msg=invalid\\sloginname\\sor\\spassword",
             _ => b"error id=256 msg=command\\snot\\sfound",
         };
-        self.commands += 1;
+        guest.commands += 1;
         write_line(outcome, out);
-        command == b"quit"
-    }
-}
-
-impl Connection for TeamSpeakConnection {
-    fn open(&mut self, out: &mut Vec<u8>) -> ConnectionStep {
-        self.greet(out);
-        ConnectionStep::Wait
-    }
-
-    fn receive(&mut self, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Received {
-        if !self.has_greeted {
-            // The client did not wait for the greeting.
-            if !command_lines::starts_like(&COMMANDS, bytes) {
-                return Received {
-                    consumed: 0,
-                    step: ConnectionStep::Pass,
-                };
-            }
-            self.greet(out);
-        }
-        command_lines::receive(bytes, MAX_LINE, |command, _| {
-            if self.commands >= MAX_COMMANDS {
-                write_line(b"error id=524 msg=client\\sis\\sflooding", out);
-                return Some(ConnectionStep::Close);
-            }
-            self.handle(command, out).then_some(ConnectionStep::Close)
-        })
+        (command == b"quit").then_some(ConnectionStep::Close)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Extra;
+    use crate::model::{Extra, Player};
+    use crate::protocol::Responder;
+    use crate::protocols::teamspeak::command_lines::CommandResponder;
+    use crate::token::Epoch;
 
     /// Returns the reply to a command after the virtual server was selected.
     fn reply(status: &Status, command: &str) -> String {
-        let responder = TeamSpeak3Responder::new(status);
+        let responder = CommandResponder::new(Server::new(status));
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut connection = responder.connection(from).unwrap();
         connection.open(&mut Vec::new());
