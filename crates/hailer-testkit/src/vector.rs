@@ -6,17 +6,18 @@
 //! # Its origin.
 //! message: full stat reply          as on the spec page; `none`: not this protocol
 //! direction: reply                  or request
-//! deviations: missing-nul           in the order found, or none
-//! error: none                       or the full text of the error
+//! deviations: missing-nul           optional: in the order found
+//! error: short                      optional: the full text of the error
 //! without-direction: ping           optional: the message that it is without a known direction
 //!
 //! 00 01 02 03 04  "splitnum\x00"    # hexadecimal pairs and quoted text, in any mixture
+//! FF*16                             # a byte that occurs 16 times
 //! ```
 //!
 //! A conversation, `vectors/<protocol>/conversations/<name>.txt`:
 //!
 //! ```text
-//! cookie: 7
+//! cookie: 42                        optional, default 7
 //! ask: full                         or basic, ping
 //! players: no                       optional, like `auth-token: …`, `host: …` and `port: …`
 //! same-as: NAME                     optional: the final status is that of this conversation
@@ -34,6 +35,9 @@
 //! = bad TEXT                        the reply is invalid; the exchange may continue
 //! = done                            the status is in golden/conversations; or `= fail TEXT`
 //! ```
+//!
+//! A file may have several datagrams, or several conversations, each after a line `=== NAME`. The
+//! name of the file then counts for nothing.
 
 use crate::golden;
 use hailer_proto::{
@@ -89,26 +93,65 @@ pub enum Line {
 /// Returns all vectors of a protocol, sorted by name.
 pub fn vectors(protocol: &'static dyn Protocol) -> Vec<Vector> {
     let id = protocol.info().id;
-    let files = files(&golden::root().join("vectors").join(id));
-    files
-        .iter()
-        .map(|file| read_vector(protocol, &format!("{id}/{}", stem(file)), file))
-        .collect()
+    let sections = sections(&golden::root().join("vectors").join(id));
+    let read = |section: &Section| read_vector(protocol, section);
+    sections.iter().map(read).collect()
 }
 
 /// Returns all conversations of a protocol, sorted by name.
 pub fn conversations(protocol: &'static dyn Protocol) -> Vec<Conversation> {
-    let id = protocol.info().id;
-    let files = files(
-        &golden::root()
-            .join("vectors")
-            .join(id)
-            .join("conversations"),
-    );
-    files
-        .iter()
-        .map(|file| read_conversation(protocol, &format!("{id}/{}", stem(file)), file))
-        .collect()
+    let folder = golden::root().join("vectors").join(protocol.info().id);
+    let sections = sections(&folder.join("conversations"));
+    let read = |section: &Section| read_conversation(protocol, section);
+    sections.iter().map(read).collect()
+}
+
+/// A datagram or a conversation in a file.
+struct Section {
+    /// Name without the protocol.
+    name: String,
+    /// Number of its first line in the file, from 0.
+    first_line: usize,
+    text: String,
+}
+
+/// Returns the sections of the files of a folder: those after lines `=== NAME`, or the whole file.
+/// They are sorted like files with their names.
+fn sections(folder: &Path) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    for file in files(folder) {
+        let text = std::fs::read_to_string(&file).expect("a readable file");
+        let mut last = Section {
+            name: stem(&file).into(),
+            first_line: 0,
+            text: String::new(),
+        };
+        for (number, line) in text.lines().enumerate() {
+            let Some(name) = line.strip_prefix("=== ") else {
+                last.text.push_str(line);
+                last.text.push('\n');
+                continue;
+            };
+            let next = Section {
+                name: name.trim().into(),
+                first_line: number + 1,
+                text: String::new(),
+            };
+            let done = std::mem::replace(&mut last, next);
+            // Comments may precede the first section.
+            let is_comment = |line: &str| line.starts_with('#') || line.trim().is_empty();
+            if !done.text.lines().all(is_comment) {
+                sections.push(done);
+            }
+        }
+        sections.push(last);
+    }
+    sections.sort_by_key(|section| format!("{}.txt", section.name));
+    for pair in sections.windows(2) {
+        let [one, other] = pair else { continue };
+        assert!(one.name != other.name, "two sections are {}", one.name);
+    }
+    sections
 }
 
 /// Returns all vectors of all protocols.
@@ -202,9 +245,9 @@ impl Conversation {
     }
 }
 
-fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vector {
-    let text = std::fs::read_to_string(file).expect("a readable vector");
-    let (headers, body) = split(name, &text);
+fn read_vector(protocol: &'static dyn Protocol, section: &Section) -> Vector {
+    let name = &format!("{}/{}", protocol.info().id, section.name);
+    let (headers, body) = split(name, section);
     let known = [
         "message",
         "direction",
@@ -223,20 +266,23 @@ fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vect
         Some((_, value)) => *value,
         None => panic!("vectors/{name}.txt: add a header `{key}: …`"),
     };
-    let some = |key| {
-        Some(header(key))
-            .filter(|value| *value != "none")
-            .map(String::from)
+    let some = |key: &str| {
+        let value = headers.iter().find(|(own, _)| *own == key);
+        let value = value.map(|(_, value)| *value);
+        value.filter(|value| *value != "none").map(String::from)
     };
+    let message = Some(header("message"))
+        .filter(|value| *value != "none")
+        .map(String::from);
     let mut bytes = Vec::new();
     for (number, line) in body {
         append(line, &mut bytes)
             .unwrap_or_else(|problem| panic!("vectors/{name}.txt:{number}: {problem}"));
     }
     Vector {
-        name: name.into(),
+        name: name.clone(),
         protocol,
-        message: some("message"),
+        message,
         direction: match header("direction") {
             "request" => Direction::Request,
             "reply" => Direction::Reply,
@@ -248,6 +294,7 @@ fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vect
             .map(String::from)
             .collect(),
         error: some("error"),
+        // `none` is a value here.
         without_direction: headers
             .iter()
             .find(|(own, _)| *own == "without-direction")
@@ -256,15 +303,15 @@ fn read_vector(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Vect
     }
 }
 
-fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -> Conversation {
-    let text = std::fs::read_to_string(file).expect("a readable conversation");
-    let (headers, body) = split(name, &text);
+fn read_conversation(protocol: &'static dyn Protocol, section: &Section) -> Conversation {
+    let name = &format!("{}/{}", protocol.info().id, section.name);
+    let (headers, body) = split(name, section);
     let mut ask = Ask::default();
-    let mut cookie = None;
+    let mut cookie = Cookie(7);
     let mut same_as = None;
     for (key, value) in headers {
         match (key, value) {
-            ("cookie", number) => cookie = number.parse().ok().map(Cookie),
+            ("cookie", number) => cookie = Cookie(number.parse().expect("a cookie")),
             ("ask", "full") => ask.depth = Depth::Full,
             ("ask", "basic") => ask.depth = Depth::Basic,
             ("ask", "ping") => ask.depth = Depth::Ping,
@@ -329,9 +376,8 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
         };
         lines.push((number, line));
     }
-    let cookie = cookie.unwrap_or_else(|| panic!("conversation {name}: add a header `cookie: N`"));
     Conversation {
-        name: name.into(),
+        name: name.clone(),
         protocol,
         ask,
         cookie,
@@ -342,12 +388,10 @@ fn read_conversation(protocol: &'static dyn Protocol, name: &str, file: &Path) -
 
 type Headers<'a> = Vec<(&'a str, &'a str)>;
 
-/// Splits a file into headers, up to the first blank line, and the numbered lines after it.
-fn split<'a>(name: &str, text: &'a str) -> (Headers<'a>, Vec<(usize, &'a str)>) {
-    let mut lines = text
-        .lines()
-        .enumerate()
-        .map(|(i, line)| (i + 1, line))
+/// Splits a section into headers, up to the first blank line, and the numbered lines after it.
+fn split<'a>(name: &str, section: &'a Section) -> (Headers<'a>, Vec<(usize, &'a str)>) {
+    let mut lines = (section.first_line + 1..)
+        .zip(section.text.lines())
         .peekable();
     let mut headers = Vec::new();
     while let Some((number, line)) = lines.next_if(|(_, line)| !line.starts_with(['>', '<', '='])) {
@@ -368,7 +412,8 @@ fn split<'a>(name: &str, text: &'a str) -> (Headers<'a>, Vec<(usize, &'a str)>) 
     (headers, lines.collect())
 }
 
-/// Appends the bytes of one line: pairs of hexadecimal digits, quoted text, a comment.
+/// Appends the bytes of one line: pairs of hexadecimal digits, each perhaps with `*N` to repeat it,
+/// quoted text, a comment.
 ///
 /// # Errors
 ///
@@ -388,11 +433,25 @@ pub fn append(line: &str, bytes: &mut Vec<u8>) -> Result<(), String> {
                         "`{first}{second}` is no pair of hexadecimal digits"
                     ));
                 };
-                bytes.push((high << 4 | low) as u8);
+                let count = repetitions(&mut chars)?;
+                bytes.extend(std::iter::repeat_n((high << 4 | low) as u8, count));
             }
         }
     }
     Ok(())
+}
+
+/// Parses `*N` after a byte: how often it occurs. Without it, once.
+fn repetitions(chars: &mut std::str::Chars<'_>) -> Result<usize, String> {
+    let Some(rest) = chars.as_str().strip_prefix('*') else {
+        return Ok(1);
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit());
+    let (digits, rest) = rest.split_at(end.unwrap_or(rest.len()));
+    *chars = rest.chars();
+    digits
+        .parse()
+        .map_err(|_| "a number of bytes follows an asterisk".into())
 }
 
 fn quoted(chars: &mut std::str::Chars<'_>, bytes: &mut Vec<u8>) -> Result<(), String> {
