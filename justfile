@@ -15,6 +15,12 @@ test:
 bless:
     BLESS=1 cargo test --workspace
 
+# Begin a protocol with one request and one reply over UDP, such as `just new-protocol harbour-wars 7777`; CONTRIBUTING.md has the next steps
+new-protocol id port:
+    contrib/new-protocol {{id}} {{port}}
+    BLESS=1 cargo test -p hailer-proto
+    BLESS=1 cargo test -p hailer-cli --test cli documentation
+
 # Fuzz with this many random inputs per target, after the corpora (`cargo bolero` runs the same targets with coverage)
 fuzz inputs="5000000":
     BOLERO_RANDOM_ITERATIONS={{inputs}} cargo test --release -p hailer-proto -p hailer-minecraft --test fuzz
