@@ -79,7 +79,8 @@ A TARGET is a host, host:port, [v6]:port, game://host, protocol://host:port or a
 comments start with #. Without a game or protocol, a target is queried in minecraft-query, ugp and
 onequery. --targets also accepts master servers: dpmaster://HOST/GAME, quake2-master://HOST,
 quakeworld-master://HOST, doom3-master://HOST/VERSION, teeworlds-master://HOST, valve-master://HOST,
-and lists over HTTP: teeworlds+https://HOST/PATH, also for fivem, luanti, beammp and vintage-story.
+and lists over HTTP: teeworlds+https://HOST/PATH, also for fivem, luanti, beammp,
+vintage-story and veloren.
 Each target is queried once, in random order, with a rate limit for each network. Servers of a game
 are queried at its query port; if a target has another port, that one is tried first.
 

@@ -86,6 +86,9 @@ pub struct Info {
     /// Id of an earlier protocol in the registry whose requests have the same bytes, if there is
     /// one. A shared port serves only one of both.
     pub dialect_of: Option<&'static str>,
+    /// Id of the protocol that servers of the same game usually answer. Those that stay silent may
+    /// answer this one instead, so it is queried after that one.
+    pub instead_of: Option<&'static str>,
     /// Whether the protocol declares the character set of its texts. Otherwise, clients
     /// [guess](crate::model::encoding) it.
     pub declares_charset: bool,
@@ -130,6 +133,7 @@ impl Info {
             reply: 0,
         },
         dialect_of: None,
+        instead_of: None,
         declares_charset: true,
         has_replies_from_other_ports: false,
         discovery: &[],
@@ -259,6 +263,9 @@ pub enum Tls {
     AnyCertificate,
     /// The same, or no encryption if the server has no TLS: for requests without secrets.
     Optional,
+    /// No encryption, or TLS with any certificate if the server rejects that: for requests without
+    /// secrets.
+    PlainFirst,
 }
 
 /// How a client verifies its address.

@@ -115,6 +115,9 @@ pub static PROTOCOLS: &[&dyn Protocol] = &[
     &RFactor,
     &Nitrado,
     &GbxRemote,
+    &crate::protocols::http::minecraft_nethernet::PROTOCOL,
+    &crate::protocols::veloren::Veloren,
+    &crate::protocols::single::perfect_dark::PROTOCOL,
 ];
 
 /// Order in which a host without a protocol is probed: the protocols with the most servers first.

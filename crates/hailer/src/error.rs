@@ -242,6 +242,19 @@ impl Error {
         Self::NoProtocol { failures }
     }
 
+    /// Combines the failures of the protocols of a game. Servers do not answer the protocols
+    /// [instead of](Info::instead_of) others next to these, so their silence is left out.
+    pub(crate) fn of_game(mut failures: Vec<ProtocolFailure>) -> Self {
+        let is_original = |failure: &ProtocolFailure| failure.protocol.instead_of.is_none();
+        if failures.iter().any(is_original) {
+            failures.retain(|failure| is_original(failure) || failure.error.shows_a_service());
+        }
+        match failures.len() {
+            1 => failures.swap_remove(0).error,
+            _ => Self::of_all_protocols(failures),
+        }
+    }
+
     /// Returns the most informative error: the first of [`Error::NoProtocol`], otherwise the error
     /// itself.
     pub fn most_informative(&self) -> &Self {
@@ -414,6 +427,11 @@ impl Error {
                 .collect(),
             error => error.transcript().into_iter().collect(),
         }
+    }
+
+    /// Returns whether something at the address has replied or accepted a connection.
+    fn shows_a_service(&self) -> bool {
+        self.weight() > 4
     }
 
     /// Returns the rank of the error among several errors of one server. Errors with more

@@ -517,6 +517,58 @@ async fn certificates_are_verified_unless_any_is_accepted() {
     }
 }
 
+/// spec/minecraft-nethernet.md#4
+#[cfg(feature = "tls")]
+#[tokio::test]
+async fn a_server_that_requires_tls_gets_it_after_a_plain_request() {
+    const STATUS: &str = r#"{"name":"Harbour","protocol":2193,"version":"1.26.51","level":"World",
+        "players":3,"maxPlayers":10,"gameType":0}"#;
+    let Some(encrypted) = tls_server(ok(STATUS)).await else {
+        return;
+    };
+    let plain = Server::sending(ok(STATUS));
+    for address in [encrypted, plain.address] {
+        let target = format!("minecraft-nethernet://{address}");
+        let client = client(Duration::from_secs(5));
+        let answer = client.query(target.as_str()).await.unwrap();
+        assert_eq!(answer.status.title().as_deref(), Some("Harbour"));
+        assert_eq!(answer.status.players.max, Some(10));
+        assert!(answer.notes.is_empty(), "{:?}", answer.notes);
+    }
+    assert_eq!(plain.connections(), 1);
+}
+
+/// spec/minecraft-nethernet.md#4
+#[tokio::test]
+async fn a_bedrock_server_is_queried_over_nethernet_when_it_ignores_the_ping() {
+    const STATUS: &str = r#"{"name":"Harbour","protocol":2193,"maxPlayers":10,"gameType":1}"#;
+    let server = Server::sending(ok(STATUS));
+    // Silent: the pings arrive, and nothing is sent back.
+    let ping = std::net::UdpSocket::bind(server.address).unwrap();
+    let target = format!("minecraft-bedrock://{}", server.address);
+    let client = client(Duration::from_secs(1));
+    let answers = client.detect(target.as_str()).await.unwrap();
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0].transcript.protocol.id, "minecraft-nethernet");
+    assert_eq!(answers.best().status.mode.as_deref(), Some("Creative"));
+    assert!(answers.best().notes.is_empty());
+    let mut bytes = [0; 64];
+    let (length, _) = ping.recv_from(&mut bytes).unwrap();
+    assert_eq!((length, bytes[0]), (33, 1));
+    // The same, with another service: both failures count.
+    let other = Server::sending(ok("[]"));
+    let ping = std::net::UdpSocket::bind(other.address).unwrap();
+    let target = format!("minecraft-bedrock://{}", other.address);
+    let error = client.query(target.as_str()).await.unwrap_err().to_string();
+    assert!(error.contains("NetherNet"), "{error}");
+    // A closed port: the failure is that of the ping alone.
+    let address = ping.local_addr().unwrap();
+    drop((ping, other));
+    let target = format!("minecraft-bedrock://{address}");
+    let error = client.query(target.as_str()).await.unwrap_err();
+    assert!(matches!(error, Error::PortClosed { .. }), "{error}");
+}
+
 /// A web server on the port of a game is common, and its page is no riddle about JSON.
 #[tokio::test]
 async fn a_web_page_is_named_with_its_title() {

@@ -9,6 +9,8 @@
 //! - A complementary protocol is queried in every poll while it answers. After
 //!   [`MAX_SILENT_POLLS`] silent polls in a row it is queried only in every [`RARE_POLL_INTERVAL`]th poll. When the main
 //!   protocol answers after a silent poll, all protocols are queried again.
+//! - A protocol that servers answer instead of the main one is queried while the main one has no
+//!   answer.
 
 use hailer::proto::Protocol;
 use hailer::proto::games::{Game, Quirk};
@@ -86,7 +88,14 @@ impl GamePlan {
             game: (part.port.is_none() || has_quirks).then_some(self.game),
         };
         let due = self.parts.iter().enumerate();
-        due.filter(|(number, part)| *number == 0 || part.is_due())
+        let main = self.parts.first();
+        let is_due = |part: &GamePart| match part.protocol.info().instead_of {
+            Some(original) if main.is_some_and(|main| main.protocol.info().id == original) => {
+                part.port.is_some() || main.is_some_and(|main| main.port.is_none())
+            }
+            _ => part.is_due(),
+        };
+        due.filter(|(number, part)| *number == 0 || is_due(part))
             .map(|(_, part)| probe(part))
             .collect()
     }
@@ -183,6 +192,29 @@ mod tests {
         assert_eq!(ids(&plan), both[..1]);
         plan.record(&[answer("minecraft-status", 25_565)]);
         assert_eq!(ids(&plan), both);
+    }
+
+    #[test]
+    fn an_alternative_is_queried_while_the_main_protocol_is_silent() {
+        let mut plan = plan("minecraft-bedrock://127.0.0.1");
+        let ids = |plan: &GamePlan| -> Vec<&str> {
+            let probes = probes(plan).into_iter();
+            probes.map(|(protocol, _)| protocol).collect()
+        };
+        let both = ["minecraft-bedrock", "minecraft-nethernet"];
+        assert_eq!(ids(&plan), both);
+        plan.record(&[answer(both[0], 19_132)]);
+        assert_eq!(ids(&plan), both[..1]);
+        for _ in 0..20 {
+            plan.record(&[]);
+            assert_eq!(ids(&plan), both);
+        }
+        plan.record(&[answer(both[1], 19_132)]);
+        assert_eq!(ids(&plan), both);
+        // The server was configured for both, or another one replaced it.
+        plan.record(&both.map(|id| answer(id, 19_132)));
+        plan.record(&[answer(both[0], 19_132)]);
+        assert_eq!(ids(&plan), both[..1]);
     }
 
     #[test]

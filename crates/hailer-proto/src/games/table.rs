@@ -58,6 +58,9 @@ const UNDOCUMENTED: QueryPort = NoQuery(Obstacle::Undocumented);
 const VENTRILO: QueryPort = NoQuery(Obstacle::Unsuitable(
     "its protocol is obfuscated, and its replies amplify forged requests over 100 times",
 ));
+const ARK_SA: QueryPort = NoQuery(Obstacle::Unsuitable(
+    "Epic Online Services reply only to clients that have the publisher's secret; the publisher has public lists, whose format Hailer knows no description of",
+));
 const SOLDAT: QueryPort = NoQuery(Obstacle::Unsuitable(
     "its servers have no query: they offer a log as a file if their owner allows it, and OpenSoldat does not",
 ));
@@ -109,7 +112,7 @@ games! {
     "aoc",               "Age of Chivalry",                         ["a2s"],                             27015, Same,          "",  [], "N", ["ageofchivalry"];
     "aoe2",              "Age of Empires 2",                        ["ase"],                             0,     Fixed(27224),  "",  [], "N", [];
     "arca08",            "ARCA Sim Racing '08",                     ["rfactor"],                         34397, Offset(-100),  "",  [], "NL", ["asr08", "arcasimracing"];
-    "ark-sa",            "ARK: Survival Ascended",                  [],                                  7777,  EPIC, "",  [], "NQL", ["asa"];
+    "ark-sa",            "ARK: Survival Ascended",                  [],                                  7777,  ARK_SA, "",  [], "NQL", ["asa"];
     "ark-se",            "ARK: Survival Evolved",                   ["a2s"],                             7777,  Fixed(27015),  "",  [], "NQM", ["ark", "arkse"];
     "arma-cwa",          "ARMA: Cold War Assault",                  ["gamespy1"],                        2302,  Offset(1),     "",  [], "N", ["acwa", "armacwa"];
     "arma-resistance",   "ARMA: Resistance",                        ["gamespy1"],                        2302,  Offset(1),     "",  [], "N", ["armaresistance", "armar"];
@@ -130,7 +133,6 @@ games! {
     "base-defense",      "Base Defense",                            ["a2s"],                             27015, Same,          "",  [], "N", ["basedefense", "bd"];
     "battalion",         "Battalion 1944",                          ["a2s"],                             7777,  Offset(3),     "",  [], "NQ", ["battalion1944", "bat1944"];
     "beammp",            "BeamMP",                                  ["beammp"],                          30814, Same,          "",  [], "NQL", [];
-    "bedrock",           "Minecraft Bedrock",                       ["minecraft-bedrock"],               19132, Same,          "",  [], "NQM", ["mbe", "mcbe", "mcpe", "minecraftbe"];
     "bf1942",            "Battlefield 1942",                        ["gamespy1"],                        14567, FirstOf(&[Fixed(23000), Offset(8433)]), "",  [UnsureCount], "NQLM", ["battlefield1942"];
     "bf2",               "Battlefield 2",                           ["gamespy3"],                        16567, Fixed(29900),  "",  [], "NQL", ["battlefield2"];
     "bf2142",            "Battlefield 2142",                        ["gamespy3"],                        16567, Fixed(29900),  "",  [], "NL", ["battlefield2142"];
@@ -292,6 +294,7 @@ games! {
     "medieval-engineers", "Medieval Engineers",                      ["a2s"],                             27015, Same,          "",  [], "N", ["medievalengineers"];
     "minecraft",         "Minecraft Java",                          ["minecraft-status", "minecraft-query"], 25565, Same,          "_minecraft._tcp", [PlayersNeed("enable-query=true in server.properties")], "NQLM", ["mc"];
     "minecraft-12w",     "Minecraft 1.2.5 to 1.3.2",                ["minecraft-status"],                25565, Same,          "_minecraft._tcp", [], "S", [];
+    "minecraft-bedrock", "Minecraft Bedrock",                       ["minecraft-bedrock", "minecraft-nethernet"], 19132, Same,     "",  [], "NQM", ["bedrock", "mbe", "mcbe", "mcpe", "minecraftbe"];
     "minecraft-query",   "Minecraft (query enabled)",               ["minecraft-query"],                 25565, Same,          "_minecraft._tcp", [StatusNeeds("enable-query=true in server.properties")], "QLM", [];
     "miscreated",        "Miscreated",                              ["a2s"],                             64090, Offset(2),     "",  [], "Q~", [];
     "moh-airborne",      "Medal of Honor: Airborne",                ["gamespy1"],                        12203, Offset(97),    "",  [], "N", ["moha", "mohab"];
@@ -340,6 +343,7 @@ games! {
     "palworld",          "Palworld",                                ["palworld", "a2s"],                 8211,  PALWORLD,      "",  [], "NQLM", [];
     "pcars",             "Project Cars",                            ["a2s"],                             27015, Offset(1),     "",  [], "NM", ["projectcars", "pc"];
     "pcars2",            "Project Cars 2",                          ["a2s"],                             27015, Offset(1),     "",  [], "NM", ["projectcars2", "pc2"];
+    "perfect-dark",      "Perfect Dark (PC port)",                  ["perfect-dark"],                    27100, Same,          "",  [], "S", [];
     "pixark",            "PixARK",                                  ["a2s"],                             7777,  Fixed(27015),  "",  [], "NQ", [];
     "plutonium",         "Plutonium",                               ["quake3"],                          28960, Same,          "",  [], "N", [];
     "postal2",           "Postal 2",                                ["gamespy1"],                        7777,  Offset(1),     "",  [], "N", [];
@@ -459,6 +463,7 @@ games! {
     "valheim",           "Valheim",                                 ["a2s"],                             2456,  Offset(1),     "",  [StatusNeeds("-public 1"), UnsureCount], "NQM", [];
     "vampire-slayer",    "Vampire Slayer",                          ["a2s"],                             27015, Same,          "",  [], "N", ["vampireslayer", "vs"];
     "vcmp",              "VC-MP",                                   ["samp"],                            8192,  Same,          "",  [], "NL", ["vcm"];
+    "veloren",           "Veloren",                                 ["veloren"],                         14004, Fixed(14006),  "",  [], "S", [];
     "ventrilo",          "Ventrilo",                                [],                                  3784,  VENTRILO, "",  [], "NQ", [];
     "vietcong",          "Vietcong",                                ["gamespy1"],                        5425,  Offset(10000), "",  [], "NL", [];
     "vietcong2",         "Vietcong 2",                              ["gamespy2"],                        5001,  Fixed(19967),  "",  [], "NL", [];
@@ -467,6 +472,7 @@ games! {
     "warfork",           "Warfork",                                 ["quake3"],                          44400, Same,          "",  [], "NM", [];
     "warsow",            "Warsow",                                  ["quake3"],                          44400, Same,          "",  [], "NQL", [];
     "wheel-time",        "Wheel of Time",                           ["gamespy1"],                        7777,  Offset(1),     "",  [], "N", ["wot", "wheeloftime"];
+    "windrose",          "Windrose",                                ["a2s"],                             7777,  FirstOf(&[Fixed(7778), Offset(1)]),     "",  [StatusNeeds("a dedicated port, not an invite code")], "N", [];
     "wolf2009",          "Wolfenstein (2009)",                      ["doom3"],                           27666, Same,          "",  [], "NL", ["wolfenstein", "wolfenstein2009"];
     "wop",               "World of Padman",                         ["quake3"],                          27960, Same,          "",  [], "N~", [];
     "wreckfest",         "Wreckfest",                               ["a2s"],                             33540, Fixed(27016),  "",  [], "Q~", [];

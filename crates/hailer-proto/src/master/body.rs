@@ -66,6 +66,16 @@ pub(super) fn vintage_story() -> Box<dyn BodyList> {
     })
 }
 
+/// Returns the list of Veloren servers, without those that have no query (spec/master.md#8).
+pub(super) fn veloren() -> Box<dyn BodyList> {
+    JsonList::new(&Shape {
+        depth: 3,
+        host: "address",
+        port: "query_port",
+        prefixes: &[],
+    })
+}
+
 /// Returns the list of FiveM servers (spec/master.md#9).
 pub(super) fn fivem() -> Box<dyn BodyList> {
     Box::new(Frames {
@@ -562,6 +572,9 @@ mod tests {
         assert_eq!((found.len(), error), (2, None));
         let list = br#"{"status":"ok","data":[{"serverName":"x","serverIP":"192.0.2.7:42420"}]}"#;
         assert_eq!(read(vintage_story, list, 3).0, ["192.0.2.7:42420"]);
+        let list = br#"{"servers":[{"address":"a.example.com","port":14004,"query_port":14006},
+            {"address":"b.example.com","port":14004,"query_port":null},{"address":"c.example.com"}]}"#;
+        assert_eq!(read(veloren, list, 3).0, ["a.example.com:14006"]);
     }
 
     #[test]

@@ -133,6 +133,13 @@ pub static MASTERS: &[Master] = &[
         form: "vintage-story+https://HOST/PATH",
         transport: MasterTransport::Http(body::vintage_story),
     },
+    Master {
+        id: "veloren",
+        title: "Veloren's list",
+        protocol: "veloren",
+        form: "veloren+https://HOST/PATH",
+        transport: MasterTransport::Http(body::veloren),
+    },
 ];
 
 /// Returns the kind with this id and this transport.

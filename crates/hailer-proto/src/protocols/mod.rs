@@ -27,3 +27,4 @@ pub mod teamspeak;
 pub mod teeworlds;
 pub mod ugp;
 pub mod unreal2;
+pub mod veloren;

@@ -6,7 +6,7 @@
 //!
 //! [`Protocol::sample`]: crate::protocol::Protocol::sample
 
-use crate::model::{Player, Status, Text};
+use crate::model::{Player, Players, Status, Text};
 use crate::wire::Latin1;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -107,6 +107,14 @@ impl Server {
         players.online = Some(online);
         players.set_list(self.players);
         self.status
+    }
+
+    /// Returns a status with the numbers of players only, for protocols that send little more.
+    pub fn counts(self) -> Status {
+        let Players { online, max, .. } = self.finish().players;
+        let mut status = Status::default();
+        (status.players.online, status.players.max) = (online, max);
+        status
     }
 }
 

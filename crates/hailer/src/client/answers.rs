@@ -120,7 +120,7 @@ impl Answers {
         let protocols = catalog::protocols_of(game).into_iter();
         let silent: Vec<&Info> = protocols
             .map(|protocol| protocol.info())
-            .filter(|info| !has_answered(info))
+            .filter(|info| !has_answered(info) && info.instead_of.is_none())
             .collect();
         let best = self.best();
         let has_asked = ask.has_players && ask.depth == Depth::Full;

@@ -83,6 +83,24 @@ pub(crate) fn schedule(port: Option<u16>) -> Vec<StartedWave> {
     waves
 }
 
+/// Returns the waves for a game: its protocols, then after a silence those that its servers answer
+/// [instead of](Info::instead_of) another one of them.
+pub(crate) fn schedule_of(game: &Game) -> Vec<StartedWave> {
+    let is_original = |protocol: &&'static dyn Protocol| {
+        let original = protocol.info().instead_of;
+        original.is_none_or(|original| !game.protocols.contains(&original))
+    };
+    let protocols = catalog::protocols_of(game).into_iter();
+    let (originals, alternatives) = protocols.partition(is_original);
+    let later = StartedWave {
+        at: QUIET_TIME,
+        ..StartedWave::only(alternatives)
+    };
+    let mut waves = vec![StartedWave::only(originals), later];
+    waves.retain(|wave| !wave.protocols.is_empty());
+    waves
+}
+
 /// Returns the protocols to try, in waves. `port` is the one given by the user.
 pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 3] {
     let mut protocols = catalog::protocols();
@@ -131,7 +149,9 @@ pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 3] {
         {
             continue;
         }
-        let is_late = !is_first(protocol) || datagrams > MAX_FIRST && !is_stream;
+        let is_late = !is_first(protocol)
+            || datagrams > MAX_FIRST && !is_stream
+            || protocol.info().instead_of.is_some();
         waves[usize::from(is_late)].push(protocol);
     }
     // The servers that it disturbs answer this ping. At their own ports, a lost ping is no proof.
@@ -408,6 +428,27 @@ mod tests {
         let first = ids(&waves(Some(2_302))[0]);
         assert!(first.contains(&"gamespy2"), "{first:?}");
         assert!(!first.contains(&"a2s"), "{first:?}");
+    }
+
+    #[test]
+    fn what_servers_answer_instead_of_a_protocol_is_tried_after_it() {
+        let game = catalog::game("minecraft-bedrock").unwrap();
+        let waves = schedule_of(game);
+        let found: Vec<_> = waves
+            .iter()
+            .map(|wave| (ids(&wave.protocols), wave.at))
+            .collect();
+        let expected = [
+            (vec!["minecraft-bedrock"], Duration::ZERO),
+            (vec!["minecraft-nethernet"], QUIET_TIME),
+        ];
+        assert_eq!(found, expected);
+        let [first, later, _] = super::waves(Some(19_132));
+        assert!(ids(&first).contains(&"minecraft-bedrock"));
+        assert!(!ids(&first).contains(&"minecraft-nethernet"));
+        assert!(ids(&later).contains(&"minecraft-nethernet"));
+        // Without one of these, all protocols of a game are tried at the same time.
+        assert_eq!(schedule_of(catalog::game("minecraft").unwrap()).len(), 1);
     }
 
     #[test]

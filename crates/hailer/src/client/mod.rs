@@ -348,7 +348,7 @@ impl Client {
     async fn in_waves(&self, target: &Target, ask: &Ask) -> Result<Answers, Error> {
         let mut answers = match (target.game, target.protocol) {
             (Some(game), _) if game.protocols.len() > 1 => {
-                let waves = vec![StartedWave::only(catalog::protocols_of(game))];
+                let waves = detection::schedule_of(game);
                 let detection = Detection::unlimited(self.config.wait);
                 self.in_protocols(target, waves, &detection, ask).await?
             }
@@ -420,6 +420,9 @@ impl Client {
         }
         if answers.is_empty() {
             failures.sort_by_key(|failure| place_in_registry(failure.protocol));
+            if target.game.is_some() {
+                return Err(Error::of_game(failures));
+            }
             return Err(Error::of_all_protocols(failures));
         }
         // A server answers a dialect of its protocol too, because the requests are the same.

@@ -107,20 +107,48 @@ async fn connect(
     source: Option<SocketAddr>,
     request: hyper::Request<Full<Bytes>>,
 ) -> io::Result<Response> {
-    let stream = open(to.address, source).await?;
     match to.tls {
-        Tls::Off => exchange(stream, request).await,
+        Tls::Off => without_tls(to, source, request).await,
         #[cfg(feature = "tls")]
-        tls => match secure::connect(stream, &to.host, tls).await {
-            Ok(stream) => exchange(stream, request).await,
-            Err(error) if tls == Tls::Optional && is_without_tls(&error) => {
-                exchange(open(to.address, source).await?, request).await
+        Tls::PlainFirst => {
+            let result = without_tls(to, source, request.clone()).await;
+            if !requires_tls(&result) {
+                return result;
             }
-            Err(error) => Err(error),
+            let encrypted = with_tls(to, source, Tls::AnyCertificate, request).await;
+            encrypted.or(result)
+        }
+        #[cfg(not(feature = "tls"))]
+        Tls::PlainFirst => without_tls(to, source, request).await,
+        #[cfg(feature = "tls")]
+        tls => match with_tls(to, source, tls, request.clone()).await {
+            Err(error) if tls == Tls::Optional && is_other_protocol(&error) => {
+                without_tls(to, source, request).await
+            }
+            result => result,
         },
         #[cfg(not(feature = "tls"))]
         _ => Err(invalid("it requires TLS, which this build does not have")),
     }
+}
+
+async fn without_tls(
+    to: &HttpServer,
+    source: Option<SocketAddr>,
+    request: hyper::Request<Full<Bytes>>,
+) -> io::Result<Response> {
+    exchange(open(to.address, source).await?, request).await
+}
+
+#[cfg(feature = "tls")]
+async fn with_tls(
+    to: &HttpServer,
+    source: Option<SocketAddr>,
+    tls: Tls,
+    request: hyper::Request<Full<Bytes>>,
+) -> io::Result<Response> {
+    let stream = open(to.address, source).await?;
+    exchange(secure::connect(stream, &to.host, tls).await?, request).await
 }
 
 async fn open(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<TcpStream> {
@@ -129,14 +157,24 @@ async fn open(address: SocketAddr, source: Option<SocketAddr>) -> io::Result<Tcp
     Ok(stream)
 }
 
-/// Returns whether a server has rejected the start of TLS: with an HTTP error, or by closing the
-/// connection.
+/// Returns whether a server has rejected the first bytes: with others than expected, or by closing
+/// the connection.
 #[cfg(feature = "tls")]
-fn is_without_tls(error: &io::Error) -> bool {
+fn is_other_protocol(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
     )
+}
+
+/// Returns whether a server has rejected a request without TLS: with an alert, with status 400, or by
+/// closing the connection.
+#[cfg(feature = "tls")]
+fn requires_tls(result: &io::Result<Response>) -> bool {
+    match result {
+        Ok(response) => response.status() == hyper::StatusCode::BAD_REQUEST,
+        Err(error) => is_other_protocol(error),
+    }
 }
 
 async fn exchange<T>(stream: T, mut request: hyper::Request<Full<Bytes>>) -> io::Result<Response>
@@ -218,7 +256,7 @@ fn redirect(response: &Response, to: &HttpServer, host: &[u8]) -> Option<String>
     }
     let location = response.headers().get("location")?.to_str().ok()?;
     let scheme = match to.tls {
-        Tls::Off => "http://",
+        Tls::Off | Tls::PlainFirst => "http://",
         Tls::Verified | Tls::AnyCertificate | Tls::Optional => "https://",
     };
     let path = match location.strip_prefix(scheme) {
@@ -293,7 +331,7 @@ mod secure {
         tls: Tls,
     ) -> io::Result<TlsStream<TcpStream>> {
         let config = match tls {
-            Tls::AnyCertificate | Tls::Optional => ANY.clone(),
+            Tls::AnyCertificate | Tls::Optional | Tls::PlainFirst => ANY.clone(),
             Tls::Off | Tls::Verified => VERIFIED.clone(),
         };
         let host = host.trim_matches(['[', ']']).to_owned();

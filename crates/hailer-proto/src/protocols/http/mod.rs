@@ -20,6 +20,7 @@ pub mod fivem_http;
 pub mod kspdmp;
 mod members;
 mod message;
+pub mod minecraft_nethernet;
 pub mod nitrado;
 pub mod openspades;
 pub mod palworld;
@@ -35,4 +36,4 @@ pub use message::{
     MAX_BODY, MAX_HEAD, MAX_HEADERS, Request, Response, encoded, response_end, write_request,
     write_response,
 };
-pub use server::{FileServer, ServedFile};
+pub use server::{FileServer, ServedFile, write_not_found};

@@ -92,7 +92,9 @@ impl Connection for FileServer {
         let path = request.path.split('?').next().unwrap_or_default();
         match self.files.iter().find(|file| file.path == path) {
             Some(file) => write_response("200 OK", JSON, &file.body, out),
-            None => write_response("404 Not Found", TEXT, b"Not found\n", out),
+            // Another protocol of the port may have it.
+            None if self.requests == 0 => return end(ConnectionStep::Pass),
+            None => write_not_found(out),
         }
         self.requests += 1;
         let wants_close = request.header("connection");
@@ -108,6 +110,11 @@ impl Connection for FileServer {
             },
         }
     }
+}
+
+/// Appends the response to a request for a file that does not exist.
+pub fn write_not_found(out: &mut Vec<u8>) {
+    write_response("404 Not Found", TEXT, b"Not found\n", out);
 }
 
 /// Starts a request.

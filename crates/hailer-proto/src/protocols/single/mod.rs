@@ -2,6 +2,7 @@
 
 pub mod gbx_remote;
 pub mod mafia2mp;
+pub mod perfect_dark;
 pub mod rfactor;
 pub mod satisfactory;
 pub mod savage2;

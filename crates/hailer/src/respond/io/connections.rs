@@ -27,10 +27,11 @@
 use super::service::EpochClock;
 use crate::respond::board::Published;
 use crate::respond::{Board, Budget, Counts, RateLimiter, reason};
+use crate::support::catalog;
 use crate::support::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream, accept_failed};
 use arc_swap::ArcSwap;
 use hailer_proto::protocol::{JoinAttempt, PAUSE_MS, Received};
-use hailer_proto::{Connection, ConnectionStep, Epoch};
+use hailer_proto::{Connection, ConnectionStep, Epoch, Responder, Transport, http};
 use socket2::{Domain, Socket, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, TcpStream as StdStream};
@@ -583,6 +584,15 @@ impl StreamSession {
         self.offer(board, epoch, out)
     }
 
+    /// Returns whether the client has requested a file over HTTP, and a protocol over HTTP is served.
+    fn has_http_request(&self, responders: &[(&'static str, Arc<dyn Responder>)]) -> bool {
+        let is_http = |id: &str| {
+            let protocol = catalog::protocol(id);
+            protocol.is_some_and(|protocol| protocol.info().transport == Transport::Http)
+        };
+        self.unread.starts_with(b"GET /") && responders.iter().any(|(id, _)| is_http(id))
+    }
+
     /// Offers the bytes to the protocol of the connection, or to each one until one takes them.
     fn offer(&mut self, board: &Board, epoch: Epoch, out: &mut Vec<u8>) -> NextAction {
         let published = board.published();
@@ -592,7 +602,11 @@ impl StreamSession {
             .clone();
         let received = loop {
             let Some((_, responder)) = responders.streams.get(self.passed) else {
-                return NextAction::Drop(reason::NO_QUERY.name);
+                if published.is_silent || !self.has_http_request(&responders.streams) {
+                    return NextAction::Drop(reason::NO_QUERY.name);
+                }
+                http::write_not_found(out);
+                return NextAction::Close;
             };
             if self.current.is_none() {
                 self.current = responder.connection(self.peer);
