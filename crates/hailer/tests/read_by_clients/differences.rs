@@ -80,7 +80,7 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         clients: "hailer",
-        servers: "openttd ugp",
+        servers: "openttd perfect-dark ugp",
         statuses: "crowd",
         fields: "online max",
         reason: "counts have one byte",
@@ -91,6 +91,20 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
         statuses: "long",
         fields: "name",
         reason: "longest name: 63 bytes",
+    },
+    Difference {
+        clients: "hailer",
+        servers: "perfect-dark",
+        statuses: "long",
+        fields: "name",
+        reason: "longest name: 64 bytes",
+    },
+    Difference {
+        clients: "hailer",
+        servers: "veloren",
+        statuses: "",
+        fields: "version",
+        reason: "a number of 8 hexadecimal digits, which other versions are not",
     },
     Difference {
         clients: "hailer",
