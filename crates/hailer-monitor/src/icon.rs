@@ -88,7 +88,7 @@ pub struct Icons(Mutex<IconCache>);
 #[derive(Debug, Default)]
 struct IconCache {
     by_id: HashMap<IconId, Arc<Icon>>,
-    /// The oldest first.
+    /// Icons in the order in which they were added, the oldest first.
     order: VecDeque<IconId>,
     bytes: usize,
 }

@@ -51,7 +51,7 @@ pub(crate) struct NodeStart {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeHealth {
     pub(crate) history: HistoryHealth,
-    /// `None` for a monitor that runs alone.
+    /// The clock of this node of a cluster; `None` for a monitor that runs alone.
     pub(crate) clock: Option<ClockHealth>,
     /// When another node last took a sample, in Unix milliseconds.
     pub(crate) last_remote_sample: Option<Millis>,

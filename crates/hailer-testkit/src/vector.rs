@@ -47,10 +47,10 @@ use std::path::{Path, PathBuf};
 
 /// A datagram and its expected explanation.
 pub struct Vector {
-    /// Path below `vectors/`, without the file extension.
+    /// Id of the protocol and name of the datagram, as in `ugp/ping`.
     pub name: String,
     pub protocol: &'static dyn Protocol,
-    /// `None`: the datagram does not belong to this protocol.
+    /// Name of the message; `None`: the datagram does not belong to this protocol.
     pub message: Option<String>,
     pub direction: Direction,
     pub deviations: Vec<String>,
@@ -63,7 +63,7 @@ pub struct Vector {
 
 /// A scripted exchange, line by line.
 pub struct Conversation {
-    /// Path below `vectors/`, without the file extension and without `conversations/`.
+    /// Id of the protocol and name of the conversation, as in `ugp/full`.
     pub name: String,
     pub protocol: &'static dyn Protocol,
     pub ask: Ask,

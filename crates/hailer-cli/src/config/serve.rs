@@ -43,7 +43,7 @@ struct ServeFileInput {
     server: Blocks<ServerInput>,
     engine: EngineInput,
     observe: ObserveInput,
-    /// Read before the other keys.
+    /// File with games, which is read before the other keys.
     games: Option<PathBuf>,
 }
 

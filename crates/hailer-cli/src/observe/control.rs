@@ -216,7 +216,7 @@ fn line(value: &impl Serialize) -> Vec<u8> {
 /// A client of a running responder.
 pub(crate) struct Client {
     stream: BufReader<UnixStream>,
-    /// Added to the timeout of each reply.
+    /// Interval of updates, which is added to the timeout of each reply.
     every: Duration,
 }
 

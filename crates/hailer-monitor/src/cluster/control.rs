@@ -41,7 +41,7 @@ struct Control {
     /// Chunks to be read.
     to_read: VecDeque<(Chunk, CatchUp)>,
     filled: String,
-    /// The reply of a heartbeat may have been lost.
+    /// Whether the reply to the last heartbeat may have been lost, or there was none.
     is_fresh: bool,
     leads_until: Millis,
 }

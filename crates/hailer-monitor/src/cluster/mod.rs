@@ -164,7 +164,7 @@ struct Shared {
     leases: Mutex<Leases>,
     /// Chunks to be written to Redis again.
     dirty: Mutex<BTreeSet<Chunk>>,
-    /// All chunks must be written again.
+    /// Whether all chunks must be written again.
     must_fill: AtomicBool,
     fill: Notify,
     /// Value of `changed` at the last heartbeat.

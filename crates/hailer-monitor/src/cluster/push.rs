@@ -87,7 +87,7 @@ struct StreamEntry {
     json: Vec<u8>,
     /// Number of samples.
     rows: usize,
-    /// The entry was sent before; Redis may have lost it.
+    /// Whether the entry was sent before; Redis may have lost it.
     is_resend: bool,
 }
 

@@ -36,7 +36,8 @@ pub struct WriterLimits {
     pub sessions: usize,
     /// Limit of rows of each kind in one write.
     pub at_once: usize,
-    /// Timeout of a write.
+    /// Time after which a write is given up, so that a database that does not respond cannot delay a
+    /// stop for longer.
     pub stop_timeout: Duration,
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Policies for the addresses of servers that masters list, see [`Origin::Master`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ListedPolicies {
-    /// By target.
+    /// Policies by target.
     pub by_target: HashMap<String, Arc<AddressPolicy>>,
     /// Policy of all others.
     pub default: AddressPolicy,

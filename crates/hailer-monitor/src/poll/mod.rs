@@ -177,7 +177,7 @@ struct PollShared {
     table: Mutex<PollTable>,
     live: Arc<StateTable>,
     counts: Counts,
-    /// Weak, so that the channel closes when the thread ends.
+    /// Channel of the results. Weak, so that it closes when the thread ends.
     results: mpsc::WeakSender<Vec<PollResult>>,
     is_over: AtomicBool,
     lookups: tokio::sync::Notify,

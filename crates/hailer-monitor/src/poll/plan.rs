@@ -33,7 +33,7 @@ pub(super) struct GamePlan {
 /// A probe of a poll.
 pub(super) struct PlannedProbe {
     pub(super) protocol: &'static dyn Protocol,
-    /// `None` for the first query port.
+    /// Port to query; `None` for the first query port.
     pub(super) port: Option<u16>,
     /// Game whose further query ports and quirks apply.
     pub(super) game: Option<&'static Game>,

@@ -29,7 +29,7 @@ const MAX_PLAYERS: usize = 1_024;
 /// Collects results until the next progress report of the sweep, then passes them on.
 pub(super) struct ResultSink {
     shared: Arc<PollShared>,
-    /// `None` after the poller has ended.
+    /// Channel for the results; `None` after the poller has ended.
     sender: Option<mpsc::Sender<Vec<PollResult>>>,
     open: Arc<Mutex<OpenProbes>>,
     http: HttpResults,

@@ -200,7 +200,7 @@ struct Listener {
     has_list_changed: bool,
     /// Whether something other than a row may have changed.
     has_other_changes: bool,
-    /// As last sent.
+    /// Totals as last sent, as HTML.
     totals: String,
     notice: String,
     pace: Interval,

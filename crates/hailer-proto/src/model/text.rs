@@ -21,10 +21,10 @@ use memchr::memchr_iter;
 /// [codes](Text::codes).
 #[derive(Clone, Debug, Default)]
 pub struct Text {
-    /// Texts of up to 24 bytes are not allocated: there are many names of players, and they are
-    /// short.
+    /// The text as received. Texts of up to 24 bytes are not allocated: there are many names of
+    /// players, and they are short.
     raw: CompactString,
-    /// Boxed because most texts have no runs.
+    /// Styles of the text. Boxed because most texts have none.
     format: Option<Box<Format>>,
     codes: Codes,
 }

@@ -32,7 +32,7 @@ pub enum Value {
 /// one for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rows {
-    /// A reference to the slice reference, which keeps a value small.
+    /// Names of the columns. A reference to the slice reference, which keeps a value small.
     columns: &'static &'static [&'static str],
     cells: Vec<Option<CompactString>>,
 }

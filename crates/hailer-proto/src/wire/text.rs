@@ -95,7 +95,7 @@ pub(crate) fn whole_number(bytes: &[u8]) -> Option<i64> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Utf8<'a> {
     text: &'a str,
-    /// `false` if the message was not checked.
+    /// Whether all bytes of the message are ASCII; `false` if it was not checked.
     is_ascii: bool,
 }
 

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 /// Answers in several protocols of one game, from one address, are also merged to one answer.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    /// At least one.
+    /// The answer of each protocol, the most complete first; at least one.
     separate: Vec<Answer>,
     merged: Option<(Box<Answer>, &'static Game)>,
 }

@@ -32,7 +32,7 @@ pub(super) struct ExchangeRun<'a> {
     /// Number of requests over the limits of the detection.
     withheld: u32,
     transcript: &'a mut Transcript,
-    /// Explain the answer.
+    /// Explanations of the answer for users.
     notes: &'a mut Vec<String>,
 }
 

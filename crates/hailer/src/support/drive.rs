@@ -129,9 +129,9 @@ pub struct ExchangeDriver {
     timeouts: u32,
     /// Repetitions because of unreadable replies.
     repeats_after_fault: u32,
-    /// Until the first useful reply.
+    /// Times that replace the usual ones until the first useful reply.
     hurry: Option<Box<Hurry>>,
-    /// Boxed because it is rare and a sweep keeps many drivers.
+    /// The last fault and its message. Boxed because it is rare and a sweep keeps many drivers.
     fault: Option<Box<(Fault, Vec<u8>)>>,
     latency: Option<Duration>,
     /// Whether the timeout follows the latency.
@@ -145,7 +145,7 @@ pub struct ExchangeDriver {
     sent: u32,
     received: u32,
     received_bytes: usize,
-    /// Boxed because only streams have it.
+    /// Bytes received on a stream. Boxed because only streams have it.
     stream: Option<Box<StreamBuffer>>,
     /// Whether the server has closed the last connection, and no other was opened.
     is_closed: bool,

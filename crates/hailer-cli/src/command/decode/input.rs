@@ -12,7 +12,7 @@ pub(super) type Ends = (SocketAddr, SocketAddr);
 pub(super) struct InputDatagram {
     /// Description of the place in the input, for users.
     pub(super) place: String,
-    /// `None` if it does not come from a capture.
+    /// Addresses of both sides; `None` if it does not come from a capture.
     pub(super) ends: Option<Ends>,
     pub(super) bytes: Vec<u8>,
 }

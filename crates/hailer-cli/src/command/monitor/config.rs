@@ -92,7 +92,7 @@ struct MonitorFileInput {
     master: Blocks<MasterInput>,
     alert: Blocks<Rule>,
     receiver: Blocks<Receiver>,
-    /// Read before the other keys.
+    /// File with games, which is read before the other keys.
     games: Option<PathBuf>,
 }
 

@@ -62,7 +62,7 @@ pub(super) struct Masters {
     configs: Arc<[MasterConfig]>,
     /// Policies of the last lists, by master.
     policies: Vec<Option<Arc<AddressPolicy>>>,
-    /// By target.
+    /// Listed servers by target.
     servers: BTreeMap<String, ListedServer>,
     /// Addresses of names, by target.
     addresses: Addresses,

@@ -68,7 +68,7 @@ pub(super) struct Server {
 }
 
 enum Source {
-    /// A simulated server. Its status is boards by `simulate`.
+    /// A simulated server, whose status `simulate` publishes.
     Demo,
     Fixed(Arc<Status>),
     External(Box<ExternalSource>),

@@ -10,7 +10,7 @@ use std::time::{Instant, SystemTime};
 
 /// State from which snapshots are made.
 pub(super) struct View {
-    /// Weak, so that a snapshot does not keep the pool from stopping.
+    /// The pool. Weak, so that a snapshot does not keep it from stopping.
     pool: Weak<ResponderPool>,
     started: SystemTime,
     clock: Instant,

@@ -143,7 +143,8 @@ struct ApiState {
     parts: ApiBackend,
     config: ApiConfig,
     limits: limit::Limits,
-    /// Limit the number of concurrent scans over all servers, and of large queries of the history.
+    /// Limits the number of concurrent scans over all servers; the next member limits that of large
+    /// queries of the history.
     lists: Semaphore,
     queries: Semaphore,
     marks: health::CountWindow,

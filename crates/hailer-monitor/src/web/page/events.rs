@@ -123,7 +123,7 @@ struct EventsPage {
 #[derive(Clone)]
 struct EventQuery {
     search: String,
-    /// Empty: all kinds.
+    /// Kind of the events to show; empty: all kinds.
     kind: &'static str,
     /// Order; empty: the newest first.
     sort: &'static str,

@@ -19,7 +19,7 @@ pub(crate) const PAGE: usize = 100;
 pub(crate) struct Filter {
     /// Search as typed; all words must match.
     pub(crate) search: String,
-    /// Empty: all.
+    /// Group of the servers; empty: all.
     pub(crate) group: String,
     /// Protocol id; empty: all.
     pub(crate) protocol: String,
@@ -27,7 +27,7 @@ pub(crate) struct Filter {
     pub(crate) sort: Sort,
     /// Whether the order is reversed.
     pub(crate) is_reversed: bool,
-    /// Counted from 0.
+    /// Number of the page, counted from 0.
     pub(crate) page: usize,
 }
 

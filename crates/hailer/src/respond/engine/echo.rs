@@ -42,7 +42,7 @@ const CONSTANT_SESSIONS: u32 = 3;
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Ticket {
     pub(crate) slot: u32,
-    /// 0 marks an empty entry.
+    /// Serial number of the session; 0 marks an empty entry.
     pub(crate) serial: u32,
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct Sessions<S> {
     retrying: VecDeque<Ticket>,
     /// Sources that were refused or replaced. Allocated when the relay is full for the first time.
     turned_away: Option<RecentSet>,
-    /// Sources were refused since the last call of [`Sessions::expire`].
+    /// Whether sources were refused since the last call of [`Sessions::expire`].
     is_crowded: bool,
     /// Serial number of the last session.
     serial: u32,

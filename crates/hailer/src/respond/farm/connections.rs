@@ -78,7 +78,7 @@ struct ListeningPort<'a> {
     listener: TcpListener,
     services: &'a PortServices,
     port: u16,
-    /// Connections may wait. After an error: from this time on.
+    /// Time from which connections may wait to be accepted, later after an error. `None`: none waits.
     ready_at: Option<Duration>,
 }
 
@@ -87,7 +87,7 @@ struct AcceptedConnection<'a> {
     stream: TcpStream,
     /// Distinguishes it from earlier connections with its place.
     number: u64,
-    /// `None` if the server is silent.
+    /// Session with a simulated server; `None` if the server is silent.
     session: Option<FarmSession<'a>>,
     /// Replies that wait for their time, and whether the connection ends after them.
     delayed: VecDeque<(Vec<u8>, bool)>,

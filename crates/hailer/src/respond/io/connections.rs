@@ -135,7 +135,7 @@ struct Work {
 
 /// Thread that runs all connections. Dropping it answers those that wait, and ends it.
 pub(crate) struct StreamThread {
-    /// `None` while it stops.
+    /// What the thread serves; `None` while it stops.
     work: Option<watch::Sender<Work>>,
     thread: Option<JoinHandle<()>>,
 }

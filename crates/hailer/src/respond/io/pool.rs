@@ -136,7 +136,7 @@ impl PoolConfig {
 pub struct ResponderPool {
     shared: Arc<PoolState>,
     workers: Vec<JoinHandle<()>>,
-    /// Started with the first listener that has a stream protocol.
+    /// Thread of the connections, which starts with the first listener that has a stream protocol.
     streams: Mutex<Option<StreamThread>>,
 }
 

@@ -49,7 +49,7 @@ pub(crate) fn answer_batch<'a>(
 /// expired tokens stay expired; if it jumps ahead, tokens still expire.
 #[derive(Clone, Copy)]
 pub(crate) struct EpochClock {
-    /// Tests can stop this clock.
+    /// Start of the clock. Tests can stop this clock.
     started: tokio::time::Instant,
     started_at: u64,
 }

@@ -156,7 +156,7 @@ struct NetworkState {
     fresh: HashSet<Uuid>,
     /// Players who left since the last write, with the server that they moved to, if known.
     gone: HashMap<Uuid, Option<(String, Member)>>,
-    /// Too many changes to write them one by one.
+    /// Whether there are too many changes to write them one by one.
     needs_rewrite: bool,
     known: NetworkView,
     is_connected: bool,

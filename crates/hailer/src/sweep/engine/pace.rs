@@ -27,7 +27,7 @@ const PREFIX_BURST: u64 = 8;
 pub(crate) struct SharedLimits {
     throttle: Arc<Mutex<Throttle>>,
     prefixes: Arc<Mutex<PrefixLimiter>>,
-    /// Without a limit, nothing is locked.
+    /// Whether there is a limit for all servers together. Without one, nothing is locked.
     has_rate: bool,
     has_prefix_rate: bool,
 }

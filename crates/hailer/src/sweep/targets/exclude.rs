@@ -35,7 +35,7 @@ const RESERVED: [Span; 4] = [
 /// the first word of a line counts. Blank lines and text after a `#` are ignored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Exclusions {
-    /// Ascending, with gaps between them.
+    /// Excluded addresses, as spans in ascending order with gaps between them.
     spans: Vec<Span>,
 }
 

@@ -25,9 +25,9 @@ pub(crate) struct Lookups {
     server: Option<SocketAddr>,
     at_once: usize,
     exclusions: Arc<Exclusions>,
-    /// By index.
+    /// Names that wait for a lookup, by index.
     waiting: HashMap<u64, Name>,
-    /// Started with the first name.
+    /// Thread of the lookups, which starts with the first name.
     worker: Option<LookupThread>,
 }
 

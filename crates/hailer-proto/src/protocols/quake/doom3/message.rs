@@ -107,7 +107,8 @@ impl Game {
 struct Layout {
     has_rate: bool,
     has_clan: bool,
-    /// Position of the clan in the name, and whether the player is a bot.
+    /// Whether players have two flags: the position of the clan in the name, and whether the player
+    /// is a bot.
     has_flags: bool,
     end: u8,
 }
