@@ -10,19 +10,14 @@ use super::snapshot::{Counts, Listener, Snapshot, Source, State, reasons};
 use super::{MAX_CLIENTS, TakeSnapshot};
 use hailer::support::listen::ConnectionLimits;
 use hailer::support::listen::http::{self, HttpLimits};
-use hailer::support::metrics_format::MetricsFormat;
+use hailer::support::metrics_format::MetricKind::{Counter, Gauge, Info};
+use hailer::support::metrics_format::{Metric, MetricsFormat, MetricsPage};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::future::{pending, ready};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -96,7 +91,7 @@ fn respond<B>(request: &Request<B>, take_snapshot: &TakeSnapshot) -> Response<Fu
             let accepted = request.headers().get_all(ACCEPT).iter();
             let format =
                 MetricsFormat::accepted(accepted.filter_map(|accept| accept.to_str().ok()));
-            let text = format.convert(text(take_snapshot()));
+            let text = text(&take_snapshot(), format);
             (StatusCode::OK, format.content_type(), text)
         }
         (&Method::GET | &Method::HEAD, "/") => (
@@ -114,173 +109,170 @@ fn respond<B>(request: &Request<B>, take_snapshot: &TakeSnapshot) -> Response<Fu
     let mut response = Response::new(Full::from(body));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     if status == StatusCode::METHOD_NOT_ALLOWED {
-        headers.insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        headers.insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     }
     response
 }
 
-/// Returns the snapshot as text in the OpenMetrics format.
-pub(super) fn text(snapshot: Snapshot) -> String {
-    let mut registry = Registry::with_prefix("hailer_serve");
-    registry.register_collector(Box::new(SnapshotMetrics(snapshot)));
-    let mut text = String::with_capacity(8 << 10);
-    // Writing to a `String` cannot fail.
-    let _ = encode(&mut text, &registry);
-    text
+/// Metrics of the process.
+const PROCESS: [Metric<Snapshot>; 2] = [
+    (
+        Gauge,
+        "start_time_seconds",
+        "When the process started, seconds since 1970.",
+        |all| count(all.started_at_ms / 1_000),
+    ),
+    (Gauge, "workers", "Threads that answer.", |all| {
+        count(all.workers.into())
+    }),
+];
+
+/// Metrics of a listener.
+const LISTENER: [Metric<Counts>; 9] = [
+    (
+        Counter,
+        "received_datagrams",
+        "Datagrams received.",
+        |all| count(all.received),
+    ),
+    (Counter, "connections", "Connections accepted.", |all| {
+        count(all.connections)
+    }),
+    (
+        Counter,
+        "join_attempts",
+        "Attempts to join the game, on connections.",
+        |all| count(all.join_attempts),
+    ),
+    (
+        Counter,
+        "received_bytes",
+        "Bytes received, of UDP and TCP payload.",
+        |all| count(all.received_bytes),
+    ),
+    (
+        Counter,
+        "sent_bytes",
+        "Bytes sent, of UDP and TCP payload.",
+        |all| count(all.sent_bytes),
+    ),
+    (
+        Counter,
+        "relayed_datagrams",
+        "Datagrams passed to the game server by a relay.",
+        |all| count(all.relayed),
+    ),
+    (
+        Counter,
+        "relayed_back_datagrams",
+        "Datagrams of the game server passed back.",
+        |all| count(all.relayed_back),
+    ),
+    (
+        Counter,
+        "lost_datagrams",
+        "Datagrams lost because the receive queue was full.",
+        |all| count(all.lost),
+    ),
+    (
+        Gauge,
+        "open_connections",
+        "Connections that are open now.",
+        |all| count(all.open_connections),
+    ),
+];
+
+/// Metrics of the budget and of relays.
+const LIMIT: [Metric<Snapshot>; 6] = [
+    (
+        Gauge,
+        "unverified_budget_left_bytes",
+        "Bytes that may be sent now to unverified addresses.",
+        |all| count(all.budget.left_bytes),
+    ),
+    (
+        Gauge,
+        "unverified_budget_bytes",
+        "Bytes added to that budget per second; 0: no limit.",
+        |all| count(all.budget.bytes_per_s),
+    ),
+    (
+        Gauge,
+        "budget_networks",
+        "Source networks in the table of the budget.",
+        |all| count(all.budget.networks),
+    ),
+    (
+        Gauge,
+        "budget_networks_max",
+        "Capacity of that table.",
+        |all| count(all.budget.networks_max),
+    ),
+    (Gauge, "relay_sessions", "Open sessions of relays.", |all| {
+        count(all.relay.sessions)
+    }),
+    (
+        Gauge,
+        "relay_sessions_max",
+        "Maximum number of sessions; 0: no relay.",
+        |all| count(all.relay.sessions_max),
+    ),
+];
+
+/// Returns the value of an integer. Above 2^53 it is rounded, as by the readers of metrics.
+fn count(number: u64) -> Option<f64> {
+    Some(number as f64)
 }
 
-#[derive(Debug)]
-struct SnapshotMetrics(Snapshot);
-
-impl Collector for SnapshotMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let snapshot = &self.0;
-        let encoder = &mut encoder;
-        let help = "Version of the program; always 1.";
-        encoder
-            .encode_descriptor("build", help, None, MetricType::Info)?
-            .encode_info(&[("version", &*snapshot.version)])?;
-        let help = "When the process started, seconds since 1970.";
-        gauge(encoder, "start_time_seconds", help)?
-            .encode_gauge(&(snapshot.started_at_ms / 1_000))?;
-        gauge(encoder, "workers", "Threads that answer.")?.encode_gauge(&snapshot.workers)?;
-        encode_listeners(encoder, &snapshot.listeners)?;
-        encode_limits(encoder, snapshot)?;
-        encode_sources(encoder, &snapshot.sources)
-    }
+/// Returns the snapshot as text.
+pub(super) fn text(snapshot: &Snapshot, format: MetricsFormat) -> String {
+    let mut page = MetricsPage::new(format, "hailer_serve");
+    page.family(Info, "build", "Version of the program; always 1.")
+        .sample(&[("version", &*snapshot.version)], 1.0);
+    page.add(&PROCESS, &[(Vec::new(), snapshot)]);
+    add_listeners(&mut page, &snapshot.listeners);
+    page.add(&LIMIT, &[(Vec::new(), snapshot)]);
+    add_sources(&mut page, &snapshot.sources);
+    page.finish()
 }
 
-fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, listeners: &[Listener]) -> fmt::Result {
-    type Count = fn(&Counts) -> u64;
-    let counts: [(_, _, Count); 8] = [
-        ("received_datagrams", "Datagrams received.", |counts| {
-            counts.received
-        }),
-        ("connections", "Connections accepted.", |counts| {
-            counts.connections
-        }),
-        (
-            "join_attempts",
-            "Attempts to join the game, on connections.",
-            |counts| counts.join_attempts,
-        ),
-        (
-            "received_bytes",
-            "Bytes received, of UDP and TCP payload.",
-            |counts| counts.received_bytes,
-        ),
-        (
-            "sent_bytes",
-            "Bytes sent, of UDP and TCP payload.",
-            |counts| counts.sent_bytes,
-        ),
-        (
-            "relayed_datagrams",
-            "Datagrams passed to the game server by a relay.",
-            |counts| counts.relayed,
-        ),
-        (
-            "relayed_back_datagrams",
-            "Datagrams of the game server passed back.",
-            |counts| counts.relayed_back,
-        ),
-        (
-            "lost_datagrams",
-            "Datagrams lost because the receive queue was full.",
-            |counts| counts.lost,
-        ),
-    ];
-    for (name, help, count) in counts {
-        let mut family = counter(encoder, name, help)?;
-        for listener in listeners {
-            let labels = [("listener", &*listener.address)];
-            encode_count(&mut family, &labels, count(&listener.counts))?;
-        }
-    }
-    let help = "Connections that are open now.";
-    let mut family = gauge(encoder, "open_connections", help)?;
-    for listener in listeners {
-        family
-            .encode_family(&[("listener", &*listener.address)])?
-            .encode_gauge(&listener.counts.open_connections)?;
-    }
+fn add_listeners(page: &mut MetricsPage, listeners: &[Listener]) {
+    let listeners: Vec<_> = listeners
+        .iter()
+        .map(|listener| (vec![("listener", &*listener.address)], &listener.counts))
+        .collect();
+    page.add(&LISTENER, &listeners);
     let help = "Received datagrams and connections, by protocol.";
-    let mut family = counter(encoder, "requests", help)?;
-    for listener in listeners {
-        for (protocol, count) in &listener.counts.requests {
-            let labels = [("listener", &*listener.address), ("protocol", protocol)];
-            encode_count(&mut family, &labels, *count)?;
+    let mut family = page.family(Counter, "requests", help);
+    for (labels, counts) in &listeners {
+        for (protocol, count) in &counts.requests {
+            family.sample(&[labels[0], ("protocol", protocol)], *count as f64);
         }
     }
     let help = "Replies, by protocol and by whether the source address was verified.";
-    let mut family = counter(encoder, "answers", help)?;
-    for listener in listeners {
-        for (protocol, kinds) in &listener.counts.answers {
+    let mut family = page.family(Counter, "answers", help);
+    for (labels, counts) in &listeners {
+        for (protocol, kinds) in &counts.answers {
             for (kind, count) in kinds {
-                let labels = [
-                    ("listener", &*listener.address),
-                    ("protocol", protocol),
-                    ("kind", kind),
-                ];
-                encode_count(&mut family, &labels, *count)?;
+                let labels = [labels[0], ("protocol", protocol), ("kind", kind)];
+                family.sample(&labels, *count as f64);
             }
         }
     }
     let help = "Datagrams and connections without a reply, by reason.";
-    let mut family = counter(encoder, "dropped_datagrams", help)?;
-    for listener in listeners {
+    let mut family = page.family(Counter, "dropped_datagrams", help);
+    for (labels, counts) in &listeners {
         // Report all reasons from the start: rates ignore the first value of a new series.
         for reason in reasons() {
-            let count = listener.counts.dropped.get(&reason).copied().unwrap_or(0);
-            let labels = [("listener", &*listener.address), ("reason", &*reason)];
-            encode_count(&mut family, &labels, count)?;
+            let count = counts.dropped.get(&reason).copied().unwrap_or(0);
+            family.sample(&[labels[0], ("reason", &reason)], count as f64);
         }
     }
-    Ok(())
 }
 
-fn encode_limits(encoder: &mut DescriptorEncoder<'_>, snapshot: &Snapshot) -> fmt::Result {
-    let budget = &snapshot.budget;
-    for (name, help, value) in [
-        (
-            "unverified_budget_left_bytes",
-            "Bytes that may be sent now to unverified addresses.",
-            budget.left_bytes,
-        ),
-        (
-            "unverified_budget_bytes",
-            "Bytes added to that budget per second; 0: no limit.",
-            budget.bytes_per_s,
-        ),
-        (
-            "budget_networks",
-            "Source networks in the table of the budget.",
-            budget.networks,
-        ),
-        (
-            "budget_networks_max",
-            "Capacity of that table.",
-            budget.networks_max,
-        ),
-        (
-            "relay_sessions",
-            "Open sessions of relays.",
-            snapshot.relay.sessions,
-        ),
-        (
-            "relay_sessions_max",
-            "Maximum number of sessions; 0: no relay.",
-            snapshot.relay.sessions_max,
-        ),
-    ] {
-        gauge(encoder, name, help)?.encode_gauge(&value)?;
-    }
-    Ok(())
-}
-
-fn encode_sources(encoder: &mut DescriptorEncoder<'_>, sources: &[Source]) -> fmt::Result {
+fn add_sources(page: &mut MetricsPage, sources: &[Source]) {
     // Two series with the same labels would make the page invalid.
     let mut names = BTreeSet::new();
     let mut named = Vec::new();
@@ -293,15 +285,14 @@ fn encode_sources(encoder: &mut DescriptorEncoder<'_>, sources: &[Source]) -> fm
         named.push((name, source));
     }
     let help = "Age of the last status of a source; missing before the first one.";
-    let mut family = gauge(encoder, "source_age_seconds", help)?;
+    let mut family = page.family(Gauge, "source_age_seconds", help);
     for (name, source) in &named {
         if let Some(age) = source.age_s {
-            let labels = [("source", &**name), ("kind", &*source.kind)];
-            family.encode_family(&labels)?.encode_gauge(&age)?;
+            family.sample(&[("source", name), ("kind", &source.kind)], age);
         }
     }
     let help = "1 for the state that a source is in, 0 for the others.";
-    let mut family = gauge(encoder, "source_state", help)?;
+    let mut family = page.family(Gauge, "source_state", help);
     for (name, source) in &named {
         for state in State::ALL {
             let labels = [
@@ -309,40 +300,9 @@ fn encode_sources(encoder: &mut DescriptorEncoder<'_>, sources: &[Source]) -> fm
                 ("kind", &*source.kind),
                 ("state", state.name()),
             ];
-            let value = u32::from(source.state == state);
-            family.encode_family(&labels)?.encode_gauge(&value)?;
+            family.sample(&labels, f64::from(u8::from(source.state == state)));
         }
     }
-    Ok(())
-}
-
-fn gauge<'a>(
-    encoder: &'a mut DescriptorEncoder<'_>,
-    name: &'a str,
-    help: &str,
-) -> Result<MetricEncoder<'a>, fmt::Error> {
-    debug_assert!(!name.ends_with("_total"));
-    encoder.encode_descriptor(name, help, None, MetricType::Gauge)
-}
-
-/// Begins a counter. Its samples are called `NAME_total`.
-fn counter<'a>(
-    encoder: &'a mut DescriptorEncoder<'_>,
-    name: &'a str,
-    help: &str,
-) -> Result<MetricEncoder<'a>, fmt::Error> {
-    debug_assert!(!name.ends_with("_total"));
-    encoder.encode_descriptor(name, help, None, MetricType::Counter)
-}
-
-fn encode_count<const N: usize>(
-    family: &mut MetricEncoder<'_>,
-    labels: &[(&str, &str); N],
-    count: u64,
-) -> fmt::Result {
-    family
-        .encode_family(labels)?
-        .encode_counter::<NoLabelSet, _, u64>(&count, None)
 }
 
 #[cfg(test)]
@@ -361,7 +321,7 @@ mod tests {
     #[test]
     fn page_matches_the_snapshot() {
         let snapshot = simulated::snapshot(100.0);
-        let page = text(snapshot.clone());
+        let page = text(&snapshot, MetricsFormat::OpenMetrics);
         let first = &snapshot.listeners[0];
         let listener = ("listener", &*first.address);
         assert_eq!(
@@ -415,13 +375,16 @@ mod tests {
     #[test]
     fn escapes_labels_and_limits_series() {
         let mut snapshot = simulated::snapshot(5.0);
-        let series = parse(&text(snapshot.clone())).len();
+        let series = parse(&text(&snapshot, MetricsFormat::OpenMetrics)).len();
         snapshot.top.clear();
         snapshot.listeners[0]
             .counts
             .dropped
             .insert("of a newer library".into(), 3);
-        assert_eq!(parse(&text(snapshot.clone())).len(), series);
+        assert_eq!(
+            parse(&text(&snapshot, MetricsFormat::OpenMetrics)).len(),
+            series
+        );
         let odd = "a\\n\"}\n# {x=\"\\";
         let twice = Source {
             name: odd.into(),
@@ -429,7 +392,7 @@ mod tests {
             ..Source::default()
         };
         snapshot.sources = vec![twice.clone(), twice];
-        let page = text(snapshot);
+        let page = text(&snapshot, MetricsFormat::OpenMetrics);
         let never = [("source", odd), ("kind", "file"), ("state", "never")];
         assert_eq!(value(&page, "source_state", &never), Some(1.0));
     }

@@ -1,8 +1,13 @@
-//! Text formats of metrics: OpenMetrics 1.0, and the older text format 0.0.4 for clients that do
-//! not ask for OpenMetrics.
+//! Metrics as text, in OpenMetrics 1.0 or in the older text format 0.0.4 for clients that do not ask
+//! for OpenMetrics.
 //!
 //! The formats differ in the names of counters: the family `requests` of OpenMetrics, whose samples
 //! are called `requests_total`, is the family `requests_total` of the older format.
+//!
+//! Values in, text out; no I/O. The crate `prometheus-client` writes only OpenMetrics, and collects
+//! values that change; ours are copied at the time of a request.
+
+use std::fmt::Write;
 
 /// A text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,47 +53,123 @@ impl MetricsFormat {
             Self::Plain => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
+}
 
-    /// Converts metrics to this format. `text` is in the OpenMetrics format, without exemplars and
-    /// timestamps.
-    pub fn convert(self, text: String) -> String {
-        match self {
-            Self::OpenMetrics => text,
-            Self::Plain => plain(&text),
+/// Kind of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricKind {
+    /// A number that only grows. Its samples are called `NAME_total`.
+    Counter,
+    /// A number that can fall.
+    Gauge,
+    /// Text in labels; the value is always 1. Its samples are called `NAME_info`.
+    Info,
+}
+
+/// A metric of a `T`: kind, name without prefix and suffix, help, and its value. `None` leaves the
+/// sample out.
+pub type Metric<T> = (
+    MetricKind,
+    &'static str,
+    &'static str,
+    fn(&T) -> Option<f64>,
+);
+
+/// Names and values of the labels of a sample.
+pub type MetricLabels<'a> = [(&'a str, &'a str)];
+
+/// A page of metrics in one format.
+#[derive(Debug)]
+pub struct MetricsPage {
+    format: MetricsFormat,
+    /// Begin of all names, such as `hailer_serve`.
+    pub prefix: &'static str,
+    text: String,
+}
+
+/// A metric on a page, to which samples are added.
+#[derive(Debug)]
+pub struct MetricFamily<'a> {
+    page: &'a mut MetricsPage,
+    /// Name of the samples.
+    name: String,
+}
+
+impl MetricsPage {
+    /// Creates an empty page. `prefix` begins all names.
+    pub fn new(format: MetricsFormat, prefix: &'static str) -> Self {
+        Self {
+            format,
+            prefix,
+            text: String::new(),
         }
+    }
+
+    /// Begins a metric. `help` is one line without quotes and backslashes.
+    pub fn family(&mut self, kind: MetricKind, name: &str, help: &str) -> MetricFamily<'_> {
+        let family = format!("{}_{name}", self.prefix);
+        let (suffix, word) = match kind {
+            MetricKind::Counter => ("_total", "counter"),
+            MetricKind::Gauge => ("", "gauge"),
+            MetricKind::Info => ("_info", "info"),
+        };
+        let name = format!("{family}{suffix}");
+        let (family, word) = match (self.format, kind) {
+            (MetricsFormat::OpenMetrics, _) => (&family, word),
+            (MetricsFormat::Plain, MetricKind::Info) => (&name, "gauge"),
+            (MetricsFormat::Plain, _) => (&name, word),
+        };
+        let text = &mut self.text;
+        text.extend(["# HELP ", family, " ", help, "\n"]);
+        text.extend(["# TYPE ", family, " ", word, "\n"]);
+        MetricFamily { page: self, name }
+    }
+
+    /// Adds metrics, each with a sample for each of the `subjects`.
+    pub fn add<T>(&mut self, metrics: &[Metric<T>], subjects: &[(Vec<(&str, &str)>, &T)]) {
+        for (kind, name, help, value) in metrics {
+            let mut family = self.family(*kind, name, help);
+            for (labels, subject) in subjects {
+                if let Some(value) = value(subject) {
+                    family.sample(labels, value);
+                }
+            }
+        }
+    }
+
+    /// Returns the whole page.
+    pub fn finish(mut self) -> String {
+        if self.format == MetricsFormat::OpenMetrics {
+            self.text += "# EOF\n";
+        }
+        self.text
     }
 }
 
-/// Converts from OpenMetrics.
-fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut help = "";
-    for line in text.lines() {
-        let Some(comment) = line.strip_prefix("# ") else {
-            out.extend([line, "\n"]);
-            continue;
-        };
-        let (keyword, rest) = comment.split_once(' ').unwrap_or((comment, ""));
-        let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        match keyword {
-            // The name in it depends on the type, which follows.
-            "HELP" => help = rest,
-            "TYPE" => {
-                let (suffix, kind) = match rest {
-                    "counter" => ("_total", rest),
-                    "info" => ("_info", "gauge"),
-                    "unknown" => ("", "untyped"),
-                    _ => ("", rest),
-                };
-                out.extend(["# HELP ", name, suffix, " ", help, "\n"]);
-                out.extend(["# TYPE ", name, suffix, " ", kind, "\n"]);
-                help = "";
+impl MetricFamily<'_> {
+    /// Adds a sample.
+    pub fn sample(&mut self, labels: &MetricLabels<'_>, value: f64) {
+        let text = &mut self.page.text;
+        *text += &self.name;
+        for (number, (name, value)) in labels.iter().enumerate() {
+            let start = if number == 0 { "{" } else { "," };
+            text.extend([start, name, "=\""]);
+            for letter in value.chars() {
+                match letter {
+                    '\\' => *text += "\\\\",
+                    '"' => *text += "\\\"",
+                    '\n' => *text += "\\n",
+                    _ => text.push(letter),
+                }
             }
-            // Units, and the end mark.
-            _ => {}
+            text.push('"');
         }
+        if !labels.is_empty() {
+            text.push('}');
+        }
+        // Writing to a `String` cannot fail.
+        let _ = writeln!(text, " {value}");
     }
-    out
 }
 
 #[cfg(test)]
@@ -126,15 +207,46 @@ mod tests {
     }
 
     #[test]
-    fn counters_and_infos_have_the_names_of_their_samples() {
-        let open = "# HELP a Reads.\n# TYPE a counter\na_total{b=\"# EOF\"} 1\n# HELP c_bytes Size.\n\
-            # TYPE c_bytes gauge\n# UNIT c_bytes bytes\nc_bytes 2.0\n# HELP d Version.\n\
-            # TYPE d info\nd_info{version=\"1\"} 1\n# HELP e None.\n# TYPE e counter\n# EOF\n";
-        let plain = "# HELP a_total Reads.\n# TYPE a_total counter\na_total{b=\"# EOF\"} 1\n\
-            # HELP c_bytes Size.\n# TYPE c_bytes gauge\nc_bytes 2.0\n# HELP d_info Version.\n\
-            # TYPE d_info gauge\nd_info{version=\"1\"} 1\n# HELP e_total None.\n\
-            # TYPE e_total counter\n";
-        assert_eq!(MetricsFormat::Plain.convert(open.into()), plain);
-        assert_eq!(MetricsFormat::OpenMetrics.convert(open.into()), open);
+    fn both_formats_name_their_families() {
+        let page = |format| {
+            let mut page = MetricsPage::new(format, "x");
+            let reads: [Metric<Option<f64>>; 2] = [
+                (MetricKind::Counter, "a", "Reads.", |value| *value),
+                (MetricKind::Gauge, "c_bytes", "Size.", |_| Some(2.5)),
+            ];
+            let subjects = [
+                (vec![("b", "# EOF\n\"\\"), ("k", "")], &Some(1e15)),
+                (vec![("b", "left out in a")], &None),
+            ];
+            page.add(&reads, &subjects);
+            let mut family = page.family(MetricKind::Info, "d", "Version.");
+            family.sample(&[("version", "1")], 1.0);
+            page.family(MetricKind::Counter, "e", "None.")
+                .sample(&[], 0.0);
+            page.finish()
+        };
+        let a = "x_a_total{b=\"# EOF\\n\\\"\\\\\",k=\"\"} 1000000000000000\n";
+        let c =
+            "x_c_bytes{b=\"# EOF\\n\\\"\\\\\",k=\"\"} 2.5\nx_c_bytes{b=\"left out in a\"} 2.5\n";
+        let d = "x_d_info{version=\"1\"} 1\n";
+        let e = "x_e_total 0\n";
+        assert_eq!(
+            page(MetricsFormat::OpenMetrics),
+            format!(
+                "# HELP x_a Reads.\n# TYPE x_a counter\n{a}\
+                # HELP x_c_bytes Size.\n# TYPE x_c_bytes gauge\n{c}\
+                # HELP x_d Version.\n# TYPE x_d info\n{d}\
+                # HELP x_e None.\n# TYPE x_e counter\n{e}# EOF\n"
+            )
+        );
+        assert_eq!(
+            page(MetricsFormat::Plain),
+            format!(
+                "# HELP x_a_total Reads.\n# TYPE x_a_total counter\n{a}\
+                # HELP x_c_bytes Size.\n# TYPE x_c_bytes gauge\n{c}\
+                # HELP x_d_info Version.\n# TYPE x_d_info gauge\n{d}\
+                # HELP x_e_total None.\n# TYPE x_e_total counter\n{e}"
+            )
+        );
     }
 }

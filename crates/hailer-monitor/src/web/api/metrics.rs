@@ -16,14 +16,9 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
-use hailer::support::metrics_format::MetricsFormat;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Registry;
+use hailer::support::metrics_format::MetricKind::{Counter, Gauge, Info};
+use hailer::support::metrics_format::{Metric, MetricsFormat, MetricsPage};
 use std::collections::BinaryHeap;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -37,8 +32,7 @@ pub(super) async fn show(
     let live = api.live();
     let most = api.config().server_metrics;
     let servers = (most > 0).then(|| server_series(live, most));
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(MonitorMetrics {
+    let metrics = MonitorMetrics {
         health: (api.0.parts.health)(),
         totals: live.totals(),
         rejected_by_rate: rejected.rate.load(Ordering::Relaxed),
@@ -46,13 +40,10 @@ pub(super) async fn show(
         event_streams: open.taken(),
         server_count: live.len(),
         servers,
-    }));
-    let mut text = String::new();
-    // Writing to a `String` cannot fail.
-    let _ = encode(&mut text, &registry);
+    };
     let accepted = headers.get_all(header::ACCEPT).iter();
     let format = MetricsFormat::accepted(accepted.filter_map(|accept| accept.to_str().ok()));
-    let text = format.convert(text);
+    let text = metrics.text(format);
     answer::tagged(&headers, format.content_type(), "no-store", text)
 }
 
@@ -69,93 +60,133 @@ struct MonitorMetrics {
     servers: Option<Vec<ServerSeries>>,
 }
 
-impl Collector for MonitorMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        self.encode_monitor(&mut encoder)?;
-        let help = "Open event streams of pages.";
-        gauge(&mut encoder, "hailer_monitor_pages_live", help)?
-            .encode_gauge(&self.event_streams)?;
-        let Some(servers) = &self.servers else {
-            return Ok(());
-        };
-        encode_servers(&mut encoder, servers)?;
-        let help = "Servers without their own series.";
-        gauge(&mut encoder, "hailer_monitor_servers_without_series", help)?
-            .encode_gauge(&self.server_count.saturating_sub(servers.len()))
-    }
-}
+/// Metrics of the monitor.
+const MONITOR: [Metric<MonitorMetrics>; 13] = [
+    (
+        Gauge,
+        "start_time_seconds",
+        "Start time of the monitor, in Unix seconds.",
+        |all| Some(all.health.started as f64 / 1e3),
+    ),
+    (
+        Gauge,
+        "servers_flapping",
+        "Number of servers that alternate between up and down.",
+        |all| Some(all.totals.all.flapping as f64),
+    ),
+    (Gauge, "players", "Players online on all servers.", |all| {
+        Some(all.totals.all.players_online as f64)
+    }),
+    (Counter, "samples", "Samples taken.", |all| {
+        Some(all.health.samples as f64)
+    }),
+    (
+        Counter,
+        "samples_missed",
+        "Samples skipped because their time had passed.",
+        |all| Some(all.health.missed as f64),
+    ),
+    (
+        Counter,
+        "samples_dropped",
+        "Samples that were not stored.",
+        |all| Some(all.health.dropped as f64),
+    ),
+    (Counter, "alerts_delivered", "Alerts delivered.", |all| {
+        Some(all.health.alerts_delivered as f64)
+    }),
+    (
+        Counter,
+        "alerts_failed",
+        "Failed attempts to deliver an alert.",
+        |all| Some(all.health.alerts_failed as f64),
+    ),
+    (
+        Gauge,
+        "last_sample_time_seconds",
+        "Time of the last sample, in Unix seconds.",
+        |all| Some(all.health.last? as f64 / 1e3),
+    ),
+    (
+        Gauge,
+        "history_failing",
+        "Whether writing the history fails: 1 or 0.",
+        |all| Some(u8::from(all.health.history.is_failing).into()),
+    ),
+    (
+        Gauge,
+        "history_waiting_samples",
+        "Samples waiting in memory to be stored.",
+        |all| Some(all.health.history.kept as f64),
+    ),
+    (
+        Gauge,
+        "alerts_waiting",
+        "Alerts waiting for delivery.",
+        |all| Some(all.health.alerts_waiting as f64),
+    ),
+    (Gauge, "pages_live", "Open event streams of pages.", |all| {
+        Some(all.event_streams as f64)
+    }),
+];
+
+/// Metrics of a server.
+const SERVER: [Metric<ServerSeries>; 4] = [
+    (
+        Gauge,
+        "up",
+        "Whether the server is up: 1 or 0; absent while unknown.",
+        |one| match one.state {
+            Health::Up => Some(1.0),
+            Health::Down => Some(0.0),
+            Health::Unknown => None,
+        },
+    ),
+    (Gauge, "players", "Players online.", |one| {
+        one.last?.players.map(f64::from)
+    }),
+    (Gauge, "max_players", "Player limit.", |one| {
+        one.last?.max.map(f64::from)
+    }),
+    (
+        Gauge,
+        "latency_seconds",
+        "Shortest time between a request and its reply, in seconds.",
+        |one| one.last?.latency.map(|micros| f64::from(micros) / 1e6),
+    ),
+];
 
 impl MonitorMetrics {
-    fn encode_monitor(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let health = &self.health;
+    fn text(&self, format: MetricsFormat) -> String {
+        let mut page = MetricsPage::new(format, "hailer_monitor");
+        page.family(Info, "build", "Version of the program; always 1.")
+            .sample(&[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        page.add(&MONITOR, &[(Vec::new(), self)]);
         let all = &self.totals.all;
-        let help = "Version of the program; always 1.";
-        encoder
-            .encode_descriptor("hailer_monitor_build", help, None, MetricType::Info)?
-            .encode_info(&[("version", env!("CARGO_PKG_VERSION"))])?;
-        let help = "Start time of the monitor, in Unix seconds.";
-        gauge(encoder, "hailer_monitor_start_time_seconds", help)?
-            .encode_gauge(&(health.started as f64 / 1e3))?;
-        let help = "Number of servers by state.";
-        let mut family = gauge(encoder, "hailer_monitor_servers", help)?;
+        let mut family = page.family(Gauge, "servers", "Number of servers by state.");
         for (state, count) in [("up", all.up), ("down", all.down), ("unknown", all.unknown)] {
-            let labels = [("state", state)];
-            family.encode_family(&labels)?.encode_gauge(&count)?;
+            family.sample(&[("state", state)], count as f64);
         }
-        let help = "Number of servers that alternate between up and down.";
-        gauge(encoder, "hailer_monitor_servers_flapping", help)?.encode_gauge(&all.flapping)?;
-        let help = "Players online on all servers.";
-        gauge(encoder, "hailer_monitor_players", help)?.encode_gauge(&all.players_online)?;
-        for (name, help, count) in [
-            ("hailer_monitor_samples", "Samples taken.", health.samples),
-            (
-                "hailer_monitor_samples_missed",
-                "Samples skipped because their time had passed.",
-                health.missed,
-            ),
-            (
-                "hailer_monitor_samples_dropped",
-                "Samples that were not stored.",
-                health.dropped,
-            ),
-            (
-                "hailer_monitor_alerts_delivered",
-                "Alerts delivered.",
-                health.alerts_delivered,
-            ),
-            (
-                "hailer_monitor_alerts_failed",
-                "Failed attempts to deliver an alert.",
-                health.alerts_failed,
-            ),
-        ] {
-            counter(encoder, name, help)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
-        let help = "Time of the last sample, in Unix seconds.";
-        let mut family = gauge(encoder, "hailer_monitor_last_sample_time_seconds", help)?;
-        if let Some(last) = health.last {
-            family.encode_gauge(&(last as f64 / 1e3))?;
-        }
-        let help = "Whether writing the history fails: 1 or 0.";
-        gauge(encoder, "hailer_monitor_history_failing", help)?
-            .encode_gauge(&u32::from(health.history.is_failing))?;
-        let help = "Samples waiting in memory to be stored.";
-        gauge(encoder, "hailer_monitor_history_waiting_samples", help)?
-            .encode_gauge(&health.history.kept)?;
-        let help = "Alerts waiting for delivery.";
-        gauge(encoder, "hailer_monitor_alerts_waiting", help)?
-            .encode_gauge(&health.alerts_waiting)?;
-        let help = "Rejected requests by reason.";
-        let mut family = counter(encoder, "hailer_monitor_http_refused", help)?;
+        let mut family = page.family(Counter, "http_refused", "Rejected requests by reason.");
         for (reason, count) in [
             ("rate", self.rejected_by_rate),
             ("token", self.rejected_by_token),
         ] {
-            family
-                .encode_family(&[("reason", reason)])?
-                .encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            family.sample(&[("reason", reason)], count as f64);
         }
-        Ok(())
+        if let Some(servers) = &self.servers {
+            let others = self.server_count.saturating_sub(servers.len());
+            page.family(
+                Gauge,
+                "servers_without_series",
+                "Servers without their own series.",
+            )
+            .sample(&[], others as f64);
+            page.prefix = "hailer_server";
+            let servers: Vec<_> = servers.iter().map(|one| (one.labels(), one)).collect();
+            page.add(&SERVER, &servers);
+        }
+        page.finish()
     }
 }
 
@@ -167,6 +198,16 @@ struct ServerSeries {
     protocol: String,
     state: Health,
     last: Option<Sample>,
+}
+
+impl ServerSeries {
+    fn labels(&self) -> Vec<(&str, &str)> {
+        vec![
+            ("server", &self.server.name),
+            ("group", &self.server.group),
+            ("protocol", &self.protocol),
+        ]
+    }
 }
 
 /// Returns at most `most` servers, those with the smallest ids.
@@ -192,64 +233,4 @@ fn server_series(live: &StateTable, most: usize) -> Vec<ServerSeries> {
         }
     }
     servers
-}
-
-fn encode_servers(encoder: &mut DescriptorEncoder<'_>, servers: &[ServerSeries]) -> fmt::Result {
-    type Value = fn(&ServerSeries) -> Option<f64>;
-    let families: [(_, _, Value); 4] = [
-        (
-            "hailer_server_up",
-            "Whether the server is up: 1 or 0; absent while unknown.",
-            |one| match one.state {
-                Health::Up => Some(1.0),
-                Health::Down => Some(0.0),
-                Health::Unknown => None,
-            },
-        ),
-        ("hailer_server_players", "Players online.", |one| {
-            one.last?.players.map(f64::from)
-        }),
-        ("hailer_server_max_players", "Player limit.", |one| {
-            one.last?.max.map(f64::from)
-        }),
-        (
-            "hailer_server_latency_seconds",
-            "Shortest time between a request and its reply, in seconds.",
-            |one| one.last?.latency.map(|micros| f64::from(micros) / 1e6),
-        ),
-    ];
-    for (name, help, value) in families {
-        let mut family = gauge(encoder, name, help)?;
-        for one in servers {
-            let Some(value) = value(one) else {
-                continue;
-            };
-            let labels = [
-                ("server", &*one.server.name),
-                ("group", &*one.server.group),
-                ("protocol", &*one.protocol),
-            ];
-            family.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-    }
-    Ok(())
-}
-
-fn gauge<'a>(
-    encoder: &'a mut DescriptorEncoder<'_>,
-    name: &'a str,
-    help: &str,
-) -> Result<MetricEncoder<'a>, fmt::Error> {
-    debug_assert!(!name.ends_with("_total"));
-    encoder.encode_descriptor(name, help, None, MetricType::Gauge)
-}
-
-/// Begins a counter. Its samples are called `NAME_total`.
-fn counter<'a>(
-    encoder: &'a mut DescriptorEncoder<'_>,
-    name: &'a str,
-    help: &str,
-) -> Result<MetricEncoder<'a>, fmt::Error> {
-    debug_assert!(!name.ends_with("_total"));
-    encoder.encode_descriptor(name, help, None, MetricType::Counter)
 }
