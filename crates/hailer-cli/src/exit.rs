@@ -1,6 +1,7 @@
 //! Exit codes for scripts and health checks.
 
 use crate::print::stderr;
+use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
@@ -22,8 +23,8 @@ pub(crate) enum Exit {
 #[derive(Debug)]
 pub(crate) struct Usage(pub(crate) String);
 
-impl std::fmt::Display for Usage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
@@ -35,6 +36,25 @@ macro_rules! usage {
     ($($text:tt)*) => { return Err($crate::exit::Usage(format!($($text)*)).into()) };
 }
 pub(crate) use usage;
+
+/// Makes any error one in arguments or configuration.
+pub(crate) trait OrUsage<T> {
+    /// Keeps the message.
+    fn or_usage(self) -> Result<T, Usage>;
+
+    /// Puts a flag, a key or a file before the message.
+    fn or_usage_in(self, place: impl fmt::Display) -> Result<T, Usage>;
+}
+
+impl<T, E: fmt::Display> OrUsage<T> for Result<T, E> {
+    fn or_usage(self) -> Result<T, Usage> {
+        self.map_err(|error| Usage(error.to_string()))
+    }
+
+    fn or_usage_in(self, place: impl fmt::Display) -> Result<T, Usage> {
+        self.map_err(|error| Usage(format!("{place}: {error}")))
+    }
+}
 
 /// Returns the error of something that this build lacks, with the fix.
 #[allow(dead_code, reason = "unused with all features")]
@@ -63,7 +83,7 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
 }
 
 /// Prints one error to the standard error stream.
-pub(crate) fn print_error(error: impl std::fmt::Display) {
+pub(crate) fn print_error(error: impl fmt::Display) {
     stderr!("\x1b[1;31merror:\x1b[0m {error}");
 }
 

@@ -4,7 +4,7 @@ use super::check::progress;
 use super::named_game;
 use super::service::stopped;
 use crate::args::Discover;
-use crate::exit::{Exit, as_known, usage};
+use crate::exit::{Exit, OrUsage, as_known, usage};
 use crate::print::fields::Record;
 use crate::print::{json, line, server_lines, stderr};
 use futures_util::StreamExt;
@@ -129,10 +129,7 @@ fn config(args: &Discover) -> anyhow::Result<SearchConfig> {
 
 /// Returns the named interfaces, or else all with a private address.
 fn chosen_interfaces(names: &[String]) -> anyhow::Result<Vec<Interface>> {
-    let all = match interfaces() {
-        Ok(all) => all,
-        Err(error) => usage!("the system does not list its network interfaces: {error}"),
-    };
+    let all = interfaces().or_usage_in("the system does not list its network interfaces")?;
     let shown = |all: &[Interface]| {
         let names: Vec<String> = all
             .iter()

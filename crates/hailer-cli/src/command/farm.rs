@@ -2,7 +2,7 @@
 
 use super::{block_on, service::stopped};
 use crate::args::Farm as Args;
-use crate::exit::{Exit, usage};
+use crate::exit::{Exit, OrUsage, usage};
 use anyhow::Context;
 use hailer::proto::Protocol;
 use hailer::proto::registry;
@@ -18,8 +18,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     // The servers take seconds to build. A port in use is found before that.
     let mut trial = config.clone();
     trial.variants = trial.variants.min(1);
-    bound(&farm(trial)?, &config)?;
-    let farm = farm(config.clone())?;
+    bound(&Farm::new(trial).or_usage()?, &config)?;
+    let farm = Farm::new(config.clone()).or_usage()?;
     let bound = bound(&farm, &config)?;
     let mut out = crate::print::stdout();
     let networks: Vec<_> = args
@@ -61,13 +61,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
     })?;
     info!("{}", summary(&counts));
     Ok(Exit::Success)
-}
-
-fn farm(config: FarmConfig) -> anyhow::Result<Farm> {
-    match Farm::new(config) {
-        Ok(farm) => Ok(farm),
-        Err(error) => usage!("{error}"),
-    }
 }
 
 /// Binds all ports of a farm. The error names the protocols of a port that is in use.

@@ -32,9 +32,9 @@ mod world;
 
 use crate::args::{Arguments, Auth, Command, QueryArgs, ServeAction, TargetArgs};
 use crate::config::{self, warn_about_token_file};
+use crate::exit::{Exit, OrUsage, usage};
 #[cfg(not(all(feature = "game", feature = "monitor", feature = "top")))]
-use crate::exit::without;
-use crate::exit::{Exit, usage};
+use crate::exit::{OrUsage, without};
 use hailer::proto::Game;
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
 use hailer::support::catalog;
@@ -97,10 +97,8 @@ impl Auth {
             (token, None) => token.clone().filter(|token| !token.is_empty()),
             (_, Some(file)) => {
                 warn_about_token_file("--auth-token-file", file);
-                let text = match std::fs::read_to_string(file) {
-                    Ok(text) => text,
-                    Err(error) => usage!("--auth-token-file {}: {error}", file.display()),
-                };
+                let text = std::fs::read_to_string(file)
+                    .or_usage_in(format_args!("--auth-token-file {}", file.display()))?;
                 let token = text.lines().next().unwrap_or_default().trim();
                 if token.is_empty() {
                     usage!(
@@ -168,10 +166,7 @@ impl TargetArgs {
                 "{file} is a file; query its lines with `hailer query - < {file}`, or with `hailer sweep --targets {file}`"
             );
         }
-        let target: Target = match text.parse() {
-            Ok(target) => target,
-            Err(error) => usage!("{error}"),
-        };
+        let target: Target = text.parse().or_usage()?;
         if let Some(id) = &self.game {
             return in_game(target, text, id);
         }
@@ -218,10 +213,7 @@ pub(crate) fn names_another(target: &Target, game: &Game) -> bool {
 
 /// Returns the game that `--game` names.
 fn named_game(id: &str) -> anyhow::Result<&'static Game> {
-    match game_of(id) {
-        Ok(game) => Ok(game),
-        Err(problem) => usage!("--game {id}: {problem}"),
-    }
+    Ok(game_of(id).or_usage_in(format_args!("--game {id}"))?)
 }
 
 /// Applies `--game` to a target.

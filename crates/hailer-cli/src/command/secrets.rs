@@ -9,7 +9,7 @@
 //! `server` one between proxy or bot and server. The secret is valid for both directions. Lines
 //! that begin with `#` are comments.
 
-use crate::exit::usage;
+use crate::exit::{OrUsage, usage};
 use hailer::minecraft::game::Build;
 use hailer::minecraft::proxy;
 use hailer::proto::wire::hexadecimal;
@@ -28,10 +28,9 @@ pub(crate) fn append(path: &Path) -> anyhow::Result<File> {
     options.append(true).create(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
-        Ok(file) => Ok(file),
-        Err(error) => usage!("--secrets {}: {error}", path.display()),
-    }
+    Ok(options
+        .open(path)
+        .or_usage_in(format_args!("--secrets {}", path.display()))?)
 }
 
 /// Appends a line.
@@ -81,10 +80,8 @@ impl Secrets {
     /// # Errors
     /// The file cannot be read, or a line is invalid.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) => usage!("--secrets {}: {error}", path.display()),
-        };
+        let text = std::fs::read_to_string(path)
+            .or_usage_in(format_args!("--secrets {}", path.display()))?;
         let mut lines = Vec::new();
         for (number, line) in (1..)
             .zip(text.lines())

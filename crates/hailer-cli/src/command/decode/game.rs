@@ -8,7 +8,7 @@ use super::input::{self, is_file};
 use super::tcp::{Flow, Gap};
 use crate::args::{Decode, Stream};
 use crate::command::secrets::Secrets;
-use crate::exit::usage;
+use crate::exit::{OrUsage, usage};
 use crate::packet_filter::PacketFilter;
 use crate::print::packet::{Form, PacketView, Summary};
 use crate::print::stderr;
@@ -150,10 +150,7 @@ impl<'a> Game<'a> {
         input: impl BufRead,
     ) -> anyhow::Result<()> {
         self.sessions += 1;
-        let recording = match Recording::open(input) {
-            Ok(recording) => recording,
-            Err(error) => usage!("{name}: {error}"),
-        };
+        let recording = Recording::open(input).or_usage_in(name)?;
         let build = self.args.game.build.unwrap_or(recording.build());
         let mut to_server = 0;
         let mut to_client = 0;

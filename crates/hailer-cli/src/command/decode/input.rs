@@ -1,6 +1,6 @@
 //! Inputs of `hailer decode`: files, and datagrams from any of them.
 
-use crate::exit::usage;
+use crate::exit::OrUsage;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,8 +28,5 @@ pub(super) fn is_file(path: &str) -> bool {
 /// # Errors
 /// The file cannot be opened.
 pub(super) fn open(path: &str) -> anyhow::Result<File> {
-    match File::open(path) {
-        Ok(file) => Ok(file),
-        Err(error) => usage!("{path}: {error}"),
-    }
+    Ok(File::open(path).or_usage_in(path)?)
 }

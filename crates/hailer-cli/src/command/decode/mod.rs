@@ -11,7 +11,7 @@ mod input;
 mod tcp;
 
 use crate::args::Decode;
-use crate::exit::{Exit, as_known, usage};
+use crate::exit::{Exit, OrUsage, as_known, usage};
 use crate::print::{datagram, json, stderr};
 use capture::PacketPayload;
 use game::Game;
@@ -109,10 +109,7 @@ impl<W: Write> DecodeSession<'_, W> {
     /// Reads a capture, a recording, or lines of hexadecimal.
     fn stream(&mut self, name: &str, stream: impl Read + Send) -> anyhow::Result<()> {
         let mut stream = BufReader::new(stream);
-        let start = match capture::start(&mut stream) {
-            Ok(start) => start,
-            Err(error) => usage!("{name}: {error}"),
-        };
+        let start = capture::start(&mut stream).or_usage_in(name)?;
         let is_capture = capture::is_capture(&start);
         let is_recording = game::is_recording(&start);
         let stream = std::io::Cursor::new(start).chain(stream);
@@ -127,10 +124,8 @@ impl<W: Write> DecodeSession<'_, W> {
                 "{name}: not a recording and not a capture; for raw game bytes, add --stream to-server or --stream to-client"
             );
         }
-        let text = match std::io::read_to_string(stream) {
-            Ok(text) => text,
-            Err(error) => usage!("{name}: neither a capture file nor text: {error}"),
-        };
+        let text = std::io::read_to_string(stream)
+            .or_usage_in(format_args!("{name}: neither a capture file nor text"))?;
         match hex::lines(&text) {
             Ok(found) if found.is_empty() => usage!("{name}: no bytes in it"),
             Ok(found) => found

@@ -7,7 +7,7 @@ use crate::args::{
     MonitorAdd, MonitorExport, MonitorImport, MonitorName, MonitorRemote, MonitorTest,
 };
 use crate::command::watch::remote::{away, escape, reach};
-use crate::exit::{Exit, usage};
+use crate::exit::{Exit, OrUsage, usage};
 use crate::print::{line, stderr, table};
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
@@ -201,10 +201,7 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
     let mut partial = args.output.clone().into_os_string();
     partial.push(".part");
     let partial = PathBuf::from(partial);
-    let file = match create_private(&partial) {
-        Ok(file) => file,
-        Err(error) => usage!("{}: {error}", partial.display()),
-    };
+    let file = create_private(&partial).or_usage_in(partial.display())?;
     let written = write_all(&history, selection, format, file).await;
     let count = match written {
         Ok(count) => count,
@@ -310,14 +307,8 @@ async fn write_all(
 
 /// Runs `hailer monitor import`.
 pub(super) async fn import(args: &MonitorImport) -> anyhow::Result<Exit> {
-    let file = match File::open(&args.file) {
-        Ok(file) => file,
-        Err(error) => usage!("{}: {error}", args.file.display()),
-    };
-    let records = match records(file) {
-        Ok(records) => records,
-        Err(error) => usage!("{}: {error}", args.file.display()),
-    };
+    let file = File::open(&args.file).or_usage_in(args.file.display())?;
+    let records = records(file).or_usage_in(args.file.display())?;
     let history = History::open(&super::history_of(
         args.config.as_deref(),
         args.history.as_deref(),

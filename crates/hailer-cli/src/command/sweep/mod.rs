@@ -21,7 +21,7 @@ mod targets;
 
 use super::stop::{Cause, StopRequest};
 use crate::args::Sweep;
-use crate::exit::{Exit, usage};
+use crate::exit::{Exit, OrUsage, usage};
 use crate::print::{fields, stderr, table};
 use checkpoint::Checkpoint;
 use files::append_suffix;
@@ -171,10 +171,7 @@ fn open_output(
         progress,
         stop: Arc::clone(stop),
     };
-    match Output::new(config) {
-        Ok(output) => Ok(output),
-        Err(error) => usage!("{error}"),
-    }
+    Ok(Output::new(config).or_usage()?)
 }
 
 /// Returns the error of an output that could not be written.
@@ -243,15 +240,12 @@ fn refuse_to_overwrite(options: &OutputOptions) -> anyhow::Result<()> {
 /// Opens the output at the position of its next byte. Returns the file and that position, or `None`
 /// for a pipe or a device, which has none.
 fn open(path: &Path, before: Option<&Checkpoint>) -> anyhow::Result<(File, Option<u64>)> {
-    let mut file = match File::options()
+    let mut file = File::options()
         .write(true)
         .create(before.is_none())
         .truncate(false)
         .open(path)
-    {
-        Ok(file) => file,
-        Err(error) => usage!("{}: {error}", path.display()),
-    };
+        .or_usage_in(path.display())?;
     if !file.metadata()?.is_file() {
         return Ok((file, None));
     }

@@ -6,7 +6,7 @@
 use super::super::stop::StopRequest;
 use crate::args::Sweep;
 use crate::command;
-use crate::exit::{Usage, print_error, usage};
+use crate::exit::{OrUsage, Usage, print_error, usage};
 use crate::print::stderr;
 use crate::web;
 use hailer::Target;
@@ -193,10 +193,7 @@ fn default_kinds(args: &Sweep) -> anyhow::Result<DefaultKinds> {
         None => DefaultKinds::new(&args.protocol),
         Some(id) => DefaultKinds::of_game(command::named_game(id)?),
     };
-    match defaults {
-        Ok(defaults) => Ok(defaults),
-        Err(error) => usage!("{error}"),
-    }
+    Ok(defaults.or_usage()?)
 }
 
 /// Collects the targets of arguments, masters and files. Adds the errors of masters that sent no

@@ -7,7 +7,7 @@ use super::board::ServerView;
 use super::{FeedResult, FeedUpdate};
 use crate::args::Watch;
 use crate::command::monitor::config;
-use crate::exit::usage;
+use crate::exit::{OrUsage, usage};
 use anyhow::Context;
 use hailer::proto::Transport;
 use hailer::{Answer, Client, Error, Target};
@@ -99,10 +99,8 @@ pub(super) fn servers(args: &Watch) -> anyhow::Result<Vec<Server>> {
 
 /// Returns the targets of a file: the first word of each line, without comments.
 fn read(path: &Path) -> anyhow::Result<Vec<String>> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) => usage!("--targets {}: {error}", path.display()),
-    };
+    let text =
+        std::fs::read_to_string(path).or_usage_in(format_args!("--targets {}", path.display()))?;
     let words = text
         .lines()
         .filter_map(|line| line.split('#').next()?.split_whitespace().next());
