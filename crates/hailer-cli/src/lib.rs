@@ -12,16 +12,16 @@ mod config;
 #[cfg(all(test, feature = "game", feature = "monitor", feature = "parquet"))]
 mod examples;
 mod exit;
+mod http_client;
 mod log;
 mod observe;
 #[cfg(feature = "game")]
 mod packet_filter;
-mod population;
 mod print;
+mod simulated;
 #[cfg(feature = "top")]
 mod terminal;
 mod values;
-mod web;
 
 use clap::Parser;
 use std::ffi::OsString;

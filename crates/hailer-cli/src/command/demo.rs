@@ -5,8 +5,8 @@ mod game;
 
 use crate::args::Demo;
 use crate::exit::Exit;
-use crate::population::Population;
 use crate::print::view;
+use crate::simulated::population::Population;
 use hailer::proto::registry;
 use hailer::respond::{Board, Budget, Service};
 use hailer::{Client, Target};

@@ -20,7 +20,6 @@ mod query;
 pub(crate) mod secrets;
 mod serve;
 pub(crate) mod service;
-mod status;
 mod stop;
 mod sweep;
 #[cfg(feature = "top")]
@@ -32,9 +31,9 @@ mod world;
 
 use crate::args::{Arguments, Auth, Command, QueryArgs, ServeAction, TargetArgs};
 use crate::config::{self, warn_about_token_file};
-use crate::exit::{Exit, OrUsage, usage};
 #[cfg(not(all(feature = "game", feature = "monitor", feature = "top")))]
-use crate::exit::{OrUsage, without};
+use crate::exit::without;
+use crate::exit::{Exit, OrUsage, usage};
 use hailer::proto::Game;
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
 use hailer::support::catalog;
@@ -58,7 +57,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Ping(args) => block_on(ping::run(*args)),
         Command::Check(args) => block_on(check::run(*args)),
         Command::Serve(mut args) => match args.action.take() {
-            Some(ServeAction::Status(args)) => block_on(status::run(args)),
+            Some(ServeAction::Status(args)) => block_on(serve::status::run(args)),
             None => serve::run(&args),
         },
         Command::Farm(args) => farm::run(&args),

@@ -1,10 +1,10 @@
 //! The configuration of one server from the flags of `hailer serve`.
 
-use super::check::Checker;
+use super::checker::Checker;
 use super::reader::{IntegerBetween, Lines, OneOrMany, Ordered, TextOrNumber};
 use super::serve::{ProtocolOptions, ServerInput, find};
 use super::status::StatusConfig;
-use super::{ServerConfig, check};
+use super::{ServerConfig, checker};
 use crate::args::Serve;
 use crate::exit::Usage;
 use std::collections::BTreeMap;
@@ -116,7 +116,7 @@ fn options(flags: &[String]) -> Result<Ordered<ProtocolOptions>, Usage> {
 /// Warns about a token file that every user of the machine can read. For commands without a
 /// configuration file.
 pub(crate) fn warn_about_token_file(flag: &str, path: &Path) {
-    if let Some(warning) = check::readable_by_all(path) {
+    if let Some(warning) = checker::readable_by_all(path) {
         crate::print::stderr!("\x1b[33mwarning:\x1b[0m {flag}: {warning}");
     }
 }

@@ -9,7 +9,7 @@
 //! query-port = "game + 1"
 //! ```
 
-use super::check::{Checker, lines_of};
+use super::checker::{Checker, lines_of};
 use super::reader::{self, Blocks, IntegerBetween, Lines, OneOrMany, Problem, TextOrNumber};
 use crate::exit::{Usage, usage};
 use hailer::proto::games::{Game, QueryPort, Quirk};

@@ -1,6 +1,6 @@
 //! The table `network` of a server: its membership in a OneQuery network.
 
-use super::check::{Checker, RedisKeys};
+use super::checker::{Checker, RedisKeys};
 use super::reader::{FromText, IntegerBetween, Parsed, Time};
 use hailer::Status;
 pub(crate) use hailer::respond::network::{Health, Mode, Network, NetworkConfig};

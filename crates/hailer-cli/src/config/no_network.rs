@@ -3,7 +3,7 @@
 
 #![allow(dead_code, clippy::needless_pass_by_value)]
 
-use super::check::Checker;
+use super::checker::Checker;
 use crate::exit::without;
 use hailer::Status;
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! Configuration file of `hailer serve`: its keys, and their conversion.
 
-use super::check::Checker;
+use super::checker::Checker;
 use super::network::{self, NetworkInput};
 use super::reader::{
     self, Blocks, FromShort, FromText, IntegerBetween, OneOrMany, Ordered, Parsed, Problem, TextOr,
@@ -12,7 +12,7 @@ use super::{
     PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
 };
 use crate::observe::{Control, ObserverConfig};
-use crate::population::Population;
+use crate::simulated::population::Population;
 use crate::values::wrong_port;
 use hailer::proto::model::{Value, colored};
 use hailer::proto::registry;

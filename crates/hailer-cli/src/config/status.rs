@@ -1,6 +1,6 @@
 //! The status of a server as users write it, in a file or with flags.
 
-use super::check::Checker;
+use super::checker::Checker;
 use super::reader::{
     FromShort, FromText, IntegerBetween, Ordered, Parsed, TextOr, TextOrNumber, Time,
 };

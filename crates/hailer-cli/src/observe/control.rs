@@ -321,8 +321,8 @@ fn understand(line: &str) -> anyhow::Result<Snapshot> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::super::simulated;
     use super::*;
+    use crate::simulated::responder as simulated;
     use std::io::{BufRead, Read, Write};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixStream as Blocking;

@@ -307,8 +307,8 @@ fn add_sources(page: &mut MetricsPage, sources: &[Source]) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated;
     use super::*;
+    use crate::simulated::responder as simulated;
     use hailer_testkit::openmetrics::{self, parse};
     use std::io::{Read, Write as _};
     use std::net::{Ipv4Addr, SocketAddr};

@@ -9,8 +9,6 @@
 
 pub(crate) mod control;
 mod metrics;
-#[cfg(test)]
-pub(crate) mod simulated;
 pub(crate) mod snapshot;
 
 use anyhow::{Context, bail};
@@ -160,6 +158,7 @@ fn listen(address: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulated::responder as simulated;
 
     #[test]
     fn both_ways_show_the_same_and_end_together() {

@@ -270,8 +270,8 @@ pub(crate) struct Prefix {
 
 #[cfg(test)]
 mod tests {
-    use super::super::simulated::snapshot;
     use super::*;
+    use crate::simulated::responder::snapshot;
 
     #[test]
     fn json_survives_a_round_trip() {

@@ -1,12 +1,12 @@
 //! Actions on a running monitor, through its API, and on its history.
 
-use super::config;
 #[cfg(feature = "parquet")]
 use super::parquet::TableFile;
 use crate::args::{
     MonitorAdd, MonitorExport, MonitorImport, MonitorName, MonitorRemote, MonitorTest,
 };
 use crate::command::watch::remote::{away, escape, reach};
+use crate::config::monitor as config;
 use crate::exit::{Exit, OrUsage, usage};
 use crate::print::{line, stderr, table};
 use anyhow::{Context, bail};

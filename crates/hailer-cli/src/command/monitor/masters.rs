@@ -14,8 +14,8 @@
 //! A list that cannot be read changes nothing. A server that a list lacks stays for `keep`, and at
 //! least until three lists lack it, because masters drop servers that restart.
 
-use super::config::{MasterConfig, name_of};
-use crate::web;
+use crate::config::monitor::{MasterConfig, name_of};
+use crate::http_client;
 use futures_util::stream::{self, StreamExt};
 use hailer::client::ClientConfig;
 use hailer::client::Host;
@@ -195,7 +195,7 @@ impl Masters {
             config.url,
             listed.len()
         );
-        if let Some(why) = web::refused(&list.summary) {
+        if let Some(why) = http_client::refused(&list.summary) {
             warn!("{}: {why}", config.url);
         }
         if let Some(why) = &list.summary.incomplete {
@@ -396,7 +396,8 @@ impl ListTask {
                 };
                 let is_stopped = || stop.load(Ordering::Relaxed);
                 let limits = MasterLimits::default();
-                let summary = web::list_of(&url, &limits, &policy, &is_stopped, &mut found)?;
+                let summary =
+                    http_client::list_of(&url, &limits, &policy, &is_stopped, &mut found)?;
                 Ok::<_, MasterError>((targets, own, summary))
             });
             let list = tokio::select! {

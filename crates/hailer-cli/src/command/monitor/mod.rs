@@ -1,22 +1,19 @@
 //! `hailer monitor`: monitors servers.
 
 pub(super) mod actions;
-#[cfg_attr(not(feature = "redis"), path = "no_cluster.rs")]
-mod cluster;
-pub(crate) mod config;
-mod demo;
 mod masters;
 #[cfg(feature = "parquet")]
 mod parquet;
 
-use self::cluster::Cluster;
-use self::config::{CheckedMonitorConfig, Players};
 use self::masters::{Masters, ServerList};
 use crate::activation;
 use crate::args::{Monitor as Args, MonitorAction};
 use crate::command::{self, watch};
+use crate::config::cluster::Cluster;
+use crate::config::monitor::{self as config, CheckedMonitorConfig, Players};
 use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::line;
+use crate::simulated::monitor as simulated;
 use anyhow::bail;
 use hailer::proto::registry;
 use hailer::proto::wire::counted;
@@ -141,10 +138,10 @@ fn threads(work: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<E
 
 /// Monitors simulated servers instead of the configured ones. Their history is deleted at the end.
 async fn demo(args: &Args, mut config: CheckedMonitorConfig) -> anyhow::Result<Exit> {
-    let listener = demo::listen(args.listen, config.listen).await?;
-    let mut fleet = demo::Fleet::start().await?;
+    let listener = simulated::listen(args.listen, config.listen).await?;
+    let mut fleet = simulated::Fleet::start().await?;
     config.history = config::sqlite(&fleet.history());
-    config.interval = args.interval.unwrap_or(demo::INTERVAL);
+    config.interval = args.interval.unwrap_or(simulated::INTERVAL);
     let history = History::open(&config.history).await?;
     fleet.write_past(&history).await?;
     config.servers = std::mem::take(&mut fleet.servers);

@@ -10,7 +10,7 @@
 //! | quoted error output of a command | 200 characters |
 
 use crate::config::{HookAction, HookConfig};
-use crate::web;
+use crate::http_client;
 use hailer::proto::model::printable;
 use hailer::proto::protocol::JoinAttempt;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -162,7 +162,7 @@ impl AttemptVariables {
             Ok(response) if response.status().is_success() => Ok(()),
             Ok(response) => Err(format!("the webhook responded {}", response.status())),
             Err(error) => {
-                let text = web::words(error).replace(url, "the URL");
+                let text = http_client::words(error).replace(url, "the URL");
                 Err(format!("the webhook failed: {text}"))
             }
         }

@@ -4,17 +4,18 @@
 //!   ServeConfig ─► Generation: a board per address, and tasks that publish on the boards
 //!                      │ SIGHUP: a new Generation takes over keys, last statuses and networks
 //!                      ▼
-//!   ResponderPool ◄─ boards        View ─► control socket, metrics
+//!   ResponderPool ◄─ boards    ObservedServe ─► control socket, metrics
 //! ```
 
 mod hook;
+mod observed;
 mod open_files;
 mod sources;
-mod view;
+pub(super) mod status;
 
 use self::hook::JoinHook;
+use self::observed::ObservedServe;
 use self::sources::{Server, ServerBoards, Sources};
-use self::view::View;
 use super::block_on;
 use super::service::{reason_text, stopped};
 use crate::args::Serve;
@@ -136,9 +137,9 @@ async fn serve(
     if let Some(problem) = problems.into_iter().next() {
         return Err(problem);
     }
-    let view = Arc::new(View::new(&pool));
-    view.show(&mut generation, servers);
-    let seen = view.clone();
+    let observed = Arc::new(ObservedServe::new(&pool));
+    observed.show(&mut generation, servers);
+    let seen = observed.clone();
     let observer = observe::start(&observe_config(args, &config.observe), move || {
         seen.snapshot()
     })?;
@@ -186,7 +187,7 @@ async fn serve(
                 generation.sources.report_suppressed();
             }
             Some(()) = hangup.recv() => {
-                match reload(args, (config, inherited), &mut generation, &pool, &view).await {
+                match reload(args, (config, inherited), &mut generation, &pool, &observed).await {
                     Ok(Some(what)) => info!("configuration reloaded: {what}"),
                     Ok(None) => warn!("there is no configuration file to reload"),
                     Err(error) => {
@@ -202,7 +203,7 @@ async fn serve(
     generation.sources.stop().await;
     generation.sources.leave_networks().await;
     generation.sources.report_suppressed();
-    drop((generation, observer, view));
+    drop((generation, observer, observed));
     let counts = match Arc::try_unwrap(pool) {
         Ok(pool) => total(&pool.stop()),
         Err(pool) => total(&pool.counts()),
@@ -217,7 +218,7 @@ async fn reload(
     (running, inherited): (&ServeConfig, &Inherited),
     generation: &mut Generation,
     pool: &ResponderPool,
-    view: &View,
+    observed: &ObservedServe,
 ) -> anyhow::Result<Option<String>> {
     let Some(path) = &args.config else {
         return Ok(None);
@@ -236,7 +237,7 @@ async fn reload(
     for problem in generation.open(servers, pool, &mut old.sources).await? {
         warn!("{problem:#}; the other sources keep running");
     }
-    view.show(generation, servers);
+    observed.show(generation, servers);
     let later = needs_restart(running, &wanted, pool.workers());
     for note in warnings.into_iter().chain(few_files).chain(later) {
         warn!("{note}");

@@ -7,8 +7,8 @@ use super::super::stop::StopRequest;
 use crate::args::Sweep;
 use crate::command;
 use crate::exit::{OrUsage, Usage, print_error, usage};
+use crate::http_client;
 use crate::print::stderr;
-use crate::web;
 use hailer::Target;
 use hailer::discover::master::{MasterLimits, MasterUrl};
 use hailer::proto::wire::counted;
@@ -277,14 +277,14 @@ fn list_master(
     };
     let is_stopped = || stop.cause().is_some();
     let policy = AddressPolicy::new(args.allow_private);
-    let summary = web::list_of(master, &limits, &policy, &is_stopped, &mut found)?;
+    let summary = http_client::list_of(master, &limits, &policy, &is_stopped, &mut found)?;
     if let Some(cause) = stop.cause() {
         anyhow::bail!("{}", cause.words());
     }
     if !args.writing.quiet {
         stderr!("{master}: {}", counted(summary.servers - invalid, "server"));
     }
-    if let Some(why) = web::refused(&summary) {
+    if let Some(why) = http_client::refused(&summary) {
         let hint = match summary.first_refused {
             Some(fault) if fault.is_private => "; --allow-private queries such servers",
             _ => "",
@@ -331,7 +331,7 @@ fn open_list(flag: &str, path: &Path, time: Option<Duration>) -> anyhow::Result<
         // `StopRequest` act first.
         let time = time.map(|time| time.saturating_add(STOP_MARGIN));
         let timeout = LIST_TIMEOUT.min(time.unwrap_or(LIST_TIMEOUT));
-        return match web::document(&uri, timeout) {
+        return match http_client::document(&uri, timeout) {
             Ok((response, _)) => Ok(Box::new(
                 response
                     .into_body()

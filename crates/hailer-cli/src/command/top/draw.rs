@@ -12,7 +12,7 @@
 //! ```
 
 use super::history::History;
-use crate::command::status::state;
+use crate::command::serve::status::state;
 use crate::observe::snapshot::{Counts, Snapshot, State, in_words};
 use crate::print::{bytes, line, padded, rate, since};
 use crate::terminal::sections::{NUMBERS_WIDTH, ScreenRow, Section, column};
@@ -392,8 +392,8 @@ fn clients(snapshot: &Snapshot, width: u16) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::simulated;
     use crate::observe::snapshot::Source;
+    use crate::simulated::responder as simulated;
     use crate::terminal::Screen;
     use crate::terminal::tests::{assert_shows, ends_by_its_keys, key, shown};
     use tokio::time::Instant;

@@ -6,7 +6,7 @@
 use super::board::ServerView;
 use super::{FeedResult, FeedUpdate};
 use crate::args::Watch;
-use crate::command::monitor::config;
+use crate::config::monitor as config;
 use crate::exit::{OrUsage, usage};
 use anyhow::Context;
 use hailer::proto::Transport;

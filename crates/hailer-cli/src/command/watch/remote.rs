@@ -6,7 +6,7 @@
 use super::board::{SamplePoint, ServerHistory, ServerView};
 use super::{FeedResult, FeedUpdate, ShownServers};
 use crate::exit::usage;
-use crate::web;
+use crate::http_client;
 use anyhow::{Context, anyhow, bail};
 use hailer::proto::Text;
 use hailer_monitor::history::Point;
@@ -72,7 +72,7 @@ pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent,
     let Some(uri) = parsed.filter(is_http) else {
         usage!("--monitor {typed}: write the URL of its web page, such as http://127.0.0.1:8080");
     };
-    let config = web::config(&uri, TIMEOUT)
+    let config = http_client::config(&uri, TIMEOUT)
         .http_status_as_error(false)
         .max_redirects(redirects);
     Ok((config.build().new_agent(), url))
@@ -80,7 +80,7 @@ pub(crate) fn reach(typed: &str, redirects: u32) -> anyhow::Result<(ureq::Agent,
 
 /// Describes why a monitor is unreachable.
 pub(crate) fn away(url: &str, error: ureq::Error) -> anyhow::Error {
-    anyhow!("no monitor at {url}: {}", web::words(error))
+    anyhow!("no monitor at {url}: {}", http_client::words(error))
 }
 
 /// A page of the list, stored for responses without changes.

@@ -1,7 +1,7 @@
 //! Simulated history of one year: imported roll-ups, and samples, events and sessions written as by
 //! a monitor.
 
-use super::simulated_server::{DAY, HOUR, MINUTE, MINUTES, SimulatedServer};
+use super::server::{DAY, HOUR, MINUTE, MINUTES, SimulatedServer};
 use hailer_monitor::history::{
     Batch, ExportedRollup, History, HistoryError, Level, PlayerSession, Record,
 };

@@ -6,9 +6,9 @@
 //! ```
 
 mod past;
-mod simulated_server;
+mod server;
 
-use self::simulated_server::{SimulatedServer, all};
+use self::server::{SimulatedServer, all};
 use crate::exit::usage;
 use anyhow::Context;
 use hailer::Status;
@@ -28,7 +28,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 /// Default interval of the demo, short so that changes show soon.
-pub(super) const INTERVAL: Duration = Duration::from_secs(2);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(2);
 /// Time between status updates of the simulated servers.
 const PUBLISH_INTERVAL: Duration = Duration::from_secs(2);
 /// Maximum number of delayed replies of one server.
@@ -39,16 +39,16 @@ const MAX_REQUEST_BYTES: usize = 2_048;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Simulated servers with their sockets. Dropping the fleet stops them.
-pub(super) struct Fleet {
+pub(crate) struct Fleet {
     simulated: Vec<SimulatedServer>,
-    pub(super) servers: Vec<NewServer>,
+    pub(crate) servers: Vec<NewServer>,
     folder: Folder,
     _tasks: JoinSet<()>,
 }
 
 impl Fleet {
     /// Starts the servers, each on a free port of loopback.
-    pub(super) async fn start() -> anyhow::Result<Self> {
+    pub(crate) async fn start() -> anyhow::Result<Self> {
         let now = unix_millis();
         let mut servers = Vec::new();
         let mut tasks = JoinSet::new();
@@ -78,12 +78,12 @@ impl Fleet {
     }
 
     /// Returns the path of the history, which is deleted with the fleet.
-    pub(super) fn history(&self) -> PathBuf {
+    pub(crate) fn history(&self) -> PathBuf {
         self.folder.0.join("demo.db")
     }
 
     /// Writes the simulated history.
-    pub(super) async fn write_past(&self, history: &History) -> anyhow::Result<()> {
+    pub(crate) async fn write_past(&self, history: &History) -> anyhow::Result<()> {
         let servers = history.add_all(&self.servers).await?;
         past::write(history, &self.simulated, &servers, unix_millis()).await?;
         Ok(())
@@ -95,7 +95,7 @@ impl Fleet {
 ///
 /// # Errors
 /// The wanted address cannot be used, or no port is free.
-pub(super) async fn listen(
+pub(crate) async fn listen(
     wanted: Option<SocketAddr>,
     usual: SocketAddr,
 ) -> anyhow::Result<TcpListener> {

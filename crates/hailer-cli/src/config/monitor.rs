@@ -4,7 +4,7 @@
 
 use super::cluster::{Cluster, ClusterInput};
 use crate::command;
-use crate::config::check::{Checker, lines_of};
+use crate::config::checker::{Checker, lines_of};
 use crate::config::reader::{
     self, Blocks, FromText, IntegerBetween, Ordered, Parsed, Problem, TextOrNumber, Time,
 };
@@ -28,7 +28,7 @@ use std::time::Duration;
 use toml::Spanned;
 
 /// A complete configuration with comments, which `hailer monitor --example` prints.
-pub(crate) const EXAMPLE: &str = include_str!("../../example-monitor.toml");
+pub(crate) const EXAMPLE: &str = include_str!("../example-monitor.toml");
 
 /// Validated configuration of a monitor.
 pub(crate) struct CheckedMonitorConfig {
@@ -680,7 +680,7 @@ mod tests {
     #[test]
     fn the_schema_accepts_the_example_and_lists_every_key() {
         let schema: Json =
-            serde_json::from_str(include_str!("../../../../../schema/monitor-config-v1.json"))
+            serde_json::from_str(include_str!("../../../../schema/monitor-config-v1.json"))
                 .unwrap();
         let validator = jsonschema::validator_for(&schema).unwrap();
         for text in [EXAMPLE.to_owned(), full_example()] {

@@ -233,7 +233,7 @@ pub(crate) fn state(state: State) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::simulated;
+    use crate::simulated::responder as simulated;
 
     #[test]
     fn everything_is_shown_and_nothing_empty() {

@@ -1,7 +1,7 @@
 //! Simulated servers: their names, players and outages. Everything is a function of the time, so
 //! that the stored past and the live replies match.
 
-use crate::population::Population;
+use crate::simulated::population::Population;
 use hailer::Status;
 use hailer::proto::Protocol;
 use hailer::proto::model::{Player, Roster};

@@ -1,6 +1,6 @@
 //! Snapshots of a simulated responder, as a pure function of time: for tests and for `hailer top`.
 
-use super::snapshot::{Budget, Counts, Listener, Prefix, Relay, Snapshot, Source, State};
+use crate::observe::snapshot::{Budget, Counts, Listener, Prefix, Relay, Snapshot, Source, State};
 
 /// Returns the snapshot `seconds` after the start.
 pub(crate) fn snapshot(seconds: f64) -> Snapshot {

@@ -1,20 +1,26 @@
-//! The configuration of `hailer serve`, from a TOML file or from flags.
+//! Configuration files in TOML, and the configuration of `hailer serve`, also from flags.
 //!
 //! ```text
 //!   reader   TOML ─► serde types, with all errors and their lines
+//!   monitor  keys of the file of `hailer monitor`; cluster: its table `[cluster]`
 //!   serve    keys of the file ─► ServeConfig
 //!   flags    flags ─► ServerConfig
 //!   status   a status as users write it
 //!   games    games that users add
-//!   check    keys that exclude each other, token files
+//!   checker  keys that exclude each other, token files
 //! ```
 //!
 //! `hailer serve --example` prints every key with an explanation: see `example-serve.toml`.
 
-pub(crate) mod check;
+pub(crate) mod checker;
+#[cfg(feature = "monitor")]
+#[cfg_attr(not(feature = "redis"), path = "no_cluster.rs")]
+pub(crate) mod cluster;
 mod flags;
 pub(crate) mod games;
-#[cfg_attr(not(feature = "redis"), path = "config/no_network.rs")]
+#[cfg(feature = "monitor")]
+pub(crate) mod monitor;
+#[cfg_attr(not(feature = "redis"), path = "no_network.rs")]
 pub(crate) mod network;
 pub(crate) mod reader;
 mod serve;
@@ -28,7 +34,7 @@ pub(crate) use self::serve::announces;
 use self::network::NetworkConfig;
 use crate::exit::{Usage, usage};
 use crate::observe::ObserverConfig;
-use crate::population::Population;
+use crate::simulated::population::Population;
 use hailer::Status;
 use hailer::proto::{Options, Protocol, Secret};
 use hailer::respond::RelayVerification;
@@ -42,7 +48,7 @@ use std::time::{Duration, Instant};
 /// Minimum length of a token in bytes. Shorter ones can be guessed.
 pub(crate) const MIN_TOKEN_BYTES: usize = 16;
 /// A complete configuration with comments, which `hailer serve --example` prints.
-pub(crate) const EXAMPLE: &str = include_str!("example-serve.toml");
+pub(crate) const EXAMPLE: &str = include_str!("../example-serve.toml");
 
 /// Validated configuration of `hailer serve`.
 #[derive(Default)]
@@ -219,10 +225,10 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<(ServeConfig, Vec<String>)> {
     games::add_of_config(path, &text)?;
     match serve::parse(&text, folder) {
         Ok((config, warnings)) => {
-            let warnings = check::lines_of(&name, warnings);
+            let warnings = checker::lines_of(&name, warnings);
             Ok((config, warnings.lines().map(str::to_owned).collect()))
         }
-        Err(problems) => Err(Usage(check::lines_of(&name, problems)).into()),
+        Err(problems) => Err(Usage(checker::lines_of(&name, problems)).into()),
     }
 }
 

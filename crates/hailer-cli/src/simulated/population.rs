@@ -1,5 +1,4 @@
-//! Simulated servers with changing players. Everything is a function of seed and time, so that
-//! demos are reproducible.
+//! Simulated servers with changing players.
 
 use hailer::Status;
 use hailer::proto::sample::uuid;

@@ -1,6 +1,6 @@
 //! The table `[cluster]` and the flag `--cluster`.
 
-use crate::config::check::{Checker, RedisKeys};
+use crate::config::checker::{Checker, RedisKeys};
 use crate::config::reader::{IntegerBetween, Parsed, Time};
 use hailer::support::link::RedisConfig;
 use hailer_monitor::cluster::{self, Roles};
@@ -26,7 +26,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The URL is invalid.
-    pub(super) fn with_url(table: Option<Self>, url: &str) -> Result<Self, String> {
+    pub(crate) fn with_url(table: Option<Self>, url: &str) -> Result<Self, String> {
         let redis = RedisConfig::new(url).map_err(|error| error.to_string())?;
         Ok(match table {
             Some(cluster) => Self { redis, ..cluster },
@@ -46,7 +46,7 @@ impl Cluster {
     }
 
     /// Sets the cluster of a monitor with this default interval.
-    pub(super) fn apply(&self, interval: Duration, config: &mut MonitorConfig) {
+    pub(crate) fn apply(&self, interval: Duration, config: &mut MonitorConfig) {
         let mut cluster = cluster::ClusterConfig::new(self.redis.clone(), interval);
         cluster.name.clone_from(&self.name);
         cluster.roles = self.roles;

@@ -1,7 +1,7 @@
 //! Stands for `cluster.rs` in a build without the feature `redis`. The table `[cluster]` and the flag
 //! `--cluster` are errors.
 
-use crate::config::check::Checker;
+use crate::config::checker::Checker;
 use crate::exit::without;
 use hailer_monitor::monitor::MonitorConfig;
 use serde::Deserialize;
@@ -14,11 +14,11 @@ pub(crate) enum Cluster {}
 
 impl Cluster {
     /// Reports the flag `--cluster` as an error.
-    pub(super) fn with_url(_: Option<Self>, _: &str) -> Result<Self, String> {
+    pub(crate) fn with_url(_: Option<Self>, _: &str) -> Result<Self, String> {
         Err(without("redis"))
     }
 
-    pub(super) fn apply(&self, _: Duration, _: &mut MonitorConfig) {
+    pub(crate) fn apply(&self, _: Duration, _: &mut MonitorConfig) {
         match *self {}
     }
 }

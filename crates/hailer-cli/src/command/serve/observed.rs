@@ -9,16 +9,16 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Instant, SystemTime};
 
 /// State from which snapshots are made.
-pub(super) struct View {
+pub(super) struct ObservedServe {
     /// The pool. Weak, so that a snapshot does not keep it from stopping.
     pool: Weak<ResponderPool>,
     started: SystemTime,
     clock: Instant,
-    shown: Mutex<ViewState>,
+    shown: Mutex<ObservedState>,
 }
 
 #[derive(Default)]
-struct ViewState {
+struct ObservedState {
     /// The protocols of each listener.
     protocols: Vec<Vec<String>>,
     sources: Vec<Watched>,
@@ -26,7 +26,7 @@ struct ViewState {
     relays: usize,
 }
 
-impl View {
+impl ObservedServe {
     pub(super) fn new(pool: &Arc<ResponderPool>) -> Self {
         Self {
             pool: Arc::downgrade(pool),

@@ -1,0 +1,9 @@
+//! Simulated servers: of `hailer demo`, of `--demo` and of tests.
+//!
+//! Everything is a function of seed and time, so that demos are reproducible.
+
+#[cfg(feature = "monitor")]
+pub(crate) mod monitor;
+pub(crate) mod population;
+#[cfg(test)]
+pub(crate) mod responder;
