@@ -23,14 +23,13 @@ pub(crate) struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    pub(crate) fn new(folder: &'a Path, lines: &'a Lines) -> Self {
-        let problems = Vec::new();
-        let warnings = Vec::new();
+    /// Begins with the mistakes that the reader found.
+    pub(crate) fn new(folder: &'a Path, lines: &'a Lines, problems: Vec<Problem>) -> Self {
         Self {
             folder,
             lines,
             problems,
-            warnings,
+            warnings: Vec::new(),
         }
     }
 

@@ -63,7 +63,7 @@ pub(super) struct ClusterInput {
     url: Spanned<String>,
     name: Option<Spanned<String>>,
     lease: Option<Parsed<Lease>>,
-    backlog: Option<IntegerBetween<1_000, 1_000_000_000_000>>,
+    backlog: Option<IntegerBetween<u64, 1_000, 1_000_000_000_000>>,
     roles: Option<Vec<Role>>,
     user: Option<Spanned<String>>,
     password_file: Option<Spanned<PathBuf>>,
@@ -104,10 +104,8 @@ impl ClusterInput {
                 return checker.wrong(&name.span(), format!("cluster.name: {error}"));
             }
         }
-        cluster.lease = self.lease.as_ref().map(|Parsed(Time(lease))| *lease);
-        cluster.backlog = self
-            .backlog
-            .and_then(|IntegerBetween(backlog)| backlog.try_into().ok());
+        cluster.lease = self.lease.as_ref().map(|lease| lease.0);
+        cluster.backlog = self.backlog.map(|backlog| backlog.0);
         if let Some(roles) = &self.roles {
             cluster.roles = Roles {
                 can_poll: roles.contains(&Role::Poll),

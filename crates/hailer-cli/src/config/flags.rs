@@ -52,16 +52,14 @@ pub(crate) fn from_flags(args: &Serve) -> Result<ServerConfig, Usage> {
     input.listen = OneOrMany(args.listen.iter().cloned().map(plain).collect());
     input.protocols = protocol_ids.map(plain).collect();
     if args.demo {
-        input.demo = Some(plain(IntegerBetween(
-            args.seed.try_into().unwrap_or(i64::MAX),
-        )));
+        input.demo = Some(plain(IntegerBetween(args.seed.min(i64::MAX as u64))));
     } else {
         input.status = Some(status);
     }
     input.options = options(&args.option)?;
     input.lan_announce = args.lan_announce.then(|| plain(true));
     let lines = Lines::new("");
-    let mut checker = Checker::new(Path::new(""), &lines);
+    let mut checker = Checker::new(Path::new(""), &lines, Vec::new());
     let server = input.server(&(0..0), &mut checker);
     server.ok_or_else(|| {
         let texts: Vec<_> = checker

@@ -34,7 +34,7 @@ struct GameInput {
     id: Spanned<String>,
     name: String,
     protocols: OneOrMany<Spanned<String>>,
-    port: Option<IntegerBetween<1, 65_535>>,
+    port: Option<IntegerBetween<u16, 1, 65_535>>,
     query_port: Option<Spanned<TextOrNumber>>,
     srv: Option<String>,
     #[serde(default)]
@@ -98,8 +98,7 @@ pub(crate) fn add_of_config(config: &Path, text: &str) -> anyhow::Result<()> {
 /// Parses a file and adds its games if it has no mistakes.
 fn parse(text: &str) -> Result<(), Vec<Problem>> {
     let document = reader::read::<GamesFileInput>(text);
-    let mut checker = Checker::new(Path::new(""), &document.lines);
-    checker.problems.clone_from(&document.problems);
+    let mut checker = Checker::new(Path::new(""), &document.lines, document.problems);
     let file = document.value.unwrap_or_default();
     let mut games = Vec::new();
     for block in &file.game.0 {
@@ -172,9 +171,7 @@ impl GameInput {
             id: leak(self.id.get_ref()),
             name: leak(&self.name),
             protocols: leak_all(&self.protocols),
-            port: self
-                .port
-                .and_then(|IntegerBetween(port)| u16::try_from(port).ok()),
+            port: self.port.map(|port| port.0),
             query,
             srv: self.srv.as_deref().map(leak),
             quirks: Vec::leak(quirks),

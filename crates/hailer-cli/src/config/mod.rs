@@ -32,6 +32,7 @@ pub(crate) use self::flags::{from_flags, warn_about_token_file};
 pub(crate) use self::serve::announces;
 
 use self::network::NetworkConfig;
+use self::reader::Problem;
 use crate::exit::{Usage, usage};
 use crate::observe::ObserverConfig;
 use crate::simulated::population::Population;
@@ -217,19 +218,30 @@ pub(crate) fn at_port(mut status: Status, port: u16) -> Status {
 /// Reads a configuration file. Returns the configuration and its warnings.
 ///
 /// # Errors
-/// One line for each mistake, with file, line and correction.
+/// As in [`load`].
 pub(crate) fn read(path: &Path) -> anyhow::Result<(ServeConfig, Vec<String>)> {
+    load(path, |name, text, folder| {
+        let (config, warnings) = serve::parse(text, folder)?;
+        let warnings = checker::lines_of(name, warnings);
+        Ok((config, warnings.lines().map(str::to_owned).collect()))
+    })
+}
+
+/// Reads a configuration file, after the games that it names. `parse` gets the name of the file, its
+/// text and the base of its relative paths.
+///
+/// # Errors
+/// One line for each mistake, with file, line and correction.
+pub(crate) fn load<T>(
+    path: &Path,
+    parse: impl FnOnce(&str, &str, &Path) -> Result<T, Vec<Problem>>,
+) -> anyhow::Result<T> {
     let text = text(path)?;
+    games::add_of_config(path, &text)?;
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
-    games::add_of_config(path, &text)?;
-    match serve::parse(&text, folder) {
-        Ok((config, warnings)) => {
-            let warnings = checker::lines_of(&name, warnings);
-            Ok((config, warnings.lines().map(str::to_owned).collect()))
-        }
-        Err(problems) => Err(Usage(checker::lines_of(&name, problems)).into()),
-    }
+    let parsed = parse(&name, &text, folder);
+    Ok(parsed.map_err(|problems| Usage(checker::lines_of(&name, problems)))?)
 }
 
 /// Reads a text file in UTF-8.

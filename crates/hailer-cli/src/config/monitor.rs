@@ -9,7 +9,6 @@ use crate::config::reader::{
     self, Blocks, FromText, IntegerBetween, Ordered, Parsed, Problem, TextOrNumber, Time,
 };
 use crate::config::{self, MIN_TOKEN_BYTES};
-use crate::exit::Usage;
 use crate::values::byte_size;
 use hailer::Target;
 use hailer::client::{Host, TargetError};
@@ -103,10 +102,10 @@ struct MonitorInput {
     listen: Option<Parsed<SocketAddr>>,
     history: Option<Parsed<HistoryLocation>>,
     interval: Option<Parsed<Interval>>,
-    down_after: Option<IntegerBetween<1, 100>>,
+    down_after: Option<IntegerBetween<u8, 1, 100>>,
     players: Option<Players>,
     keep: KeepInput,
-    rate: Option<IntegerBetween<1, 10_000_000>>,
+    rate: Option<IntegerBetween<u32, 1, 10_000_000>>,
     max_memory: Option<Parsed<ByteSize>>,
     charset: Option<Parsed<Charset>>,
     token_file: Option<Spanned<PathBuf>>,
@@ -116,19 +115,18 @@ struct MonitorInput {
     behind_proxy: Option<bool>,
     badges: Option<bool>,
     widgets: Option<bool>,
-    max_servers: Option<IntegerBetween<0, 10_000_000>>,
+    max_servers: Option<IntegerBetween<usize, 0, 10_000_000>>,
 }
 
 /// A size in bytes.
-struct ByteSize(usize);
+enum ByteSize {}
 
 impl FromText for ByteSize {
+    type Value = usize;
     const EXPECTED: &'static str = "a size in quotes such as \"512KiB\", \"256MiB\" or \"2GiB\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        byte_size(text)
-            .map(Self)
-            .map_err(|_| format!("{text:?}: expected {}", Self::EXPECTED))
+    fn parse(text: &str) -> Option<usize> {
+        byte_size(text).ok()
     }
 }
 
@@ -163,7 +161,7 @@ struct MasterInput {
     url: Spanned<String>,
     refresh: Option<Parsed<Time<60_000>>>,
     keep: Option<Parsed<Time<0>>>,
-    limit: Option<IntegerBetween<1, 1_000_000>>,
+    limit: Option<IntegerBetween<usize, 1, 1_000_000>>,
     allow_private: Option<bool>,
     group: Option<Spanned<String>>,
     #[serde(default)]
@@ -174,18 +172,23 @@ struct MasterInput {
 /// Time between polls of a server.
 type Interval = Time<{ MIN_INTERVAL_MS as u64 }>;
 /// Age at which samples are deleted.
-struct SampleAge(Duration);
+enum SampleAge {}
 
 impl FromText for SampleAge {
+    type Value = Duration;
     const EXPECTED: &'static str = "a time in quotes such as \"7d\" or \"2years\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Option<Duration> {
+        humantime::parse_duration(text).ok()
+    }
+
+    fn from_text(text: &str) -> Result<Duration, String> {
         // Each level is computed from a finer one, which must be kept until then.
         const MIN: Duration = Duration::from_secs(2 * 86_400);
-        match humantime::parse_duration(text) {
-            Ok(age) if age >= MIN => Ok(Self(age)),
-            Ok(_) => Err("expected at least \"2d\"".into()),
-            Err(_) => Err(format!("expected {}", Self::EXPECTED)),
+        match Self::parse(text) {
+            Some(age) if age >= MIN => Ok(age),
+            Some(_) => Err("expected at least \"2d\"".into()),
+            None => Err(format!("expected {}", Self::EXPECTED)),
         }
     }
 }
@@ -197,34 +200,33 @@ enum HistoryLocation {
 }
 
 impl FromText for HistoryLocation {
+    type Value = Self;
     const EXPECTED: &'static str = "the path of a file, or \"postgres://USER@HOST/DATABASE\"";
+    const IS_QUOTED: bool = false;
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Option<Self> {
         match text.split_once("://").map(|(scheme, _)| scheme) {
-            Some("postgres" | "postgresql") => Ok(Self::Url(text.into())),
+            Some("postgres" | "postgresql") => Some(Self::Url(text.into())),
             None if !text.is_empty() => {
                 let path = text.strip_prefix("sqlite:").unwrap_or(text);
-                Ok(Self::File(path.into()))
+                Some(Self::File(path.into()))
             }
-            _ => Err(format!("expected {}", Self::EXPECTED)),
+            _ => None,
         }
     }
 }
 
 /// A host name without scheme and port.
-struct HostName(String);
+enum HostName {}
 
 impl FromText for HostName {
+    type Value = String;
     const EXPECTED: &'static str = "a name such as \"status.example.com\", without scheme and port";
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Option<String> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
         let is_part = |part: &str| !part.is_empty() && part.bytes().all(is_good);
-        if text.len() <= 253 && text.split('.').all(is_part) {
-            Ok(Self(text.into()))
-        } else {
-            Err(format!("{text:?}: expected {}", Self::EXPECTED))
-        }
+        (text.len() <= 253 && text.split('.').all(is_part)).then(|| text.into())
     }
 }
 
@@ -295,17 +297,13 @@ pub(crate) fn sqlite(path: &Path) -> String {
 /// # Errors
 /// One line for each mistake, with file, line and correction.
 pub(crate) fn read(path: &Path) -> anyhow::Result<CheckedMonitorConfig> {
-    let text = config::text(path)?;
-    let name = path.display().to_string();
-    let folder = path.parent().unwrap_or(Path::new(""));
-    config::games::add_of_config(path, &text)?;
-    parse(&name, &text, folder).map_err(|problems| Usage(lines_of(&name, problems)).into())
+    config::load(path, parse)
 }
 
 fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, Vec<Problem>> {
     let document = reader::read::<MonitorFileInput>(text);
-    let mut checker = Checker::new(folder, &document.lines);
-    checker.problems.clone_from(&document.problems);
+    let is_readable = document.problems.is_empty();
+    let mut checker = Checker::new(folder, &document.lines, document.problems);
     let file = document.value.unwrap_or_default();
     let page = file.monitor.page.clone();
     let mut config = file.monitor.config(&mut checker);
@@ -382,7 +380,7 @@ fn parse(name: &str, text: &str, folder: &Path) -> Result<CheckedMonitorConfig, 
         page,
     };
     // Rules name receivers. After a mistake in a receiver, errors about its rules would mislead.
-    if document.problems.is_empty() {
+    if is_readable {
         match alerts.check(folder) {
             Ok(alerts) => config.alerts = alerts,
             Err(error) => {
@@ -435,49 +433,33 @@ impl MonitorInput {
             Some(Parsed(HistoryLocation::File(path))) => sqlite(&checker.folder.join(path)),
             None => sqlite(&checker.folder.join("hailer.db")),
         };
-        let age_or = |age: Option<Parsed<SampleAge>>, default| {
-            age.map_or(default, |Parsed(SampleAge(age))| age)
-        };
+        let age_or = |age: Option<Parsed<SampleAge>>, default| age.map_or(default, |age| age.0);
         let keep = Retention {
             raw: age_or(self.keep.raw, default.keep.raw),
             five_minutes: age_or(self.keep.five_minutes, default.keep.five_minutes),
             hour: age_or(self.keep.hour, default.keep.hour),
             day: age_or(self.keep.day, default.keep.day),
         };
-        let hosts = self.hosts.map(|hosts| {
-            hosts
-                .into_iter()
-                .map(|Parsed(HostName(host))| host)
-                .collect()
-        });
+        let hosts = self.hosts;
+        let hosts = hosts.map(|hosts| hosts.into_iter().map(|host| host.0).collect());
         CheckedMonitorConfig {
-            listen: self.listen.map_or(default.listen, |Parsed(listen)| listen),
+            listen: self.listen.map_or(default.listen, |listen| listen.0),
             history,
-            interval: self
-                .interval
-                .map_or(default.interval, |Parsed(Time(interval))| interval),
-            down_after: self
-                .down_after
-                .map_or(default.down_after, |IntegerBetween(polls)| polls as u8),
+            interval: self.interval.map_or(default.interval, |time| time.0),
+            down_after: self.down_after.map_or(default.down_after, |polls| polls.0),
             players: self.players.unwrap_or(default.players),
             keep,
-            rate: self
-                .rate
-                .map_or(default.rate, |IntegerBetween(rate)| rate as f64),
-            max_memory: self
-                .max_memory
-                .map_or(default.max_memory, |Parsed(ByteSize(bytes))| bytes),
+            rate: self.rate.map_or(default.rate, |rate| rate.0.into()),
+            max_memory: self.max_memory.map_or(default.max_memory, |bytes| bytes.0),
             token,
-            charset: self.charset.as_ref().map(|Parsed(charset)| *charset),
+            charset: self.charset.map(|charset| charset.0),
             has_server_metrics: self.server_metrics.unwrap_or(default.has_server_metrics),
             hosts,
             page_host: self.page.as_deref().and_then(host_of).map(str::to_owned),
             is_behind_proxy: self.behind_proxy.unwrap_or(default.is_behind_proxy),
             has_badges: self.badges.unwrap_or(default.has_badges),
             has_widgets: self.widgets.unwrap_or(default.has_widgets),
-            max_servers: self
-                .max_servers
-                .map_or(default.max_servers, |IntegerBetween(max)| max as usize),
+            max_servers: self.max_servers.map_or(default.max_servers, |max| max.0),
             ..default
         }
     }
@@ -517,7 +499,7 @@ impl MonitoredServerInput {
             labels: labels
                 .map(|(key, value)| (key.into_inner(), value.into_inner().0))
                 .collect(),
-            interval: self.interval.map(|Parsed(Time(interval))| interval),
+            interval: self.interval.map(|time| time.0),
             origin: Origin::Configuration,
         };
         let mistakes = server::check(&new);
@@ -547,7 +529,7 @@ impl MasterInput {
         let server = NewServer {
             group: self.group.map(Spanned::into_inner).unwrap_or_default(),
             labels: labels.collect(),
-            interval: self.interval.map(|Parsed(Time(interval))| interval),
+            interval: self.interval.map(|time| time.0),
             ..NewServer::new("name", "quake3://192.0.2.1", Origin::Master)
         };
         let mistakes = server::check(&server);
@@ -559,11 +541,9 @@ impl MasterInput {
         let keep = Duration::from_secs(86_400);
         mistakes.is_empty().then(|| MasterConfig {
             url,
-            refresh: self.refresh.map_or(refresh, |Parsed(Time(time))| time),
-            keep: self.keep.map_or(keep, |Parsed(Time(time))| time),
-            limit: self
-                .limit
-                .map_or(1_000, |IntegerBetween(limit)| limit as usize),
+            refresh: self.refresh.map_or(refresh, |time| time.0),
+            keep: self.keep.map_or(keep, |time| time.0),
+            limit: self.limit.map_or(1_000, |limit| limit.0),
             is_private_allowed: self.allow_private.unwrap_or(false),
             group: server.group,
             labels: server.labels,

@@ -17,7 +17,7 @@ pub(super) struct NetworkInput {
     network_id: Option<Spanned<String>>,
     prefix: Option<Spanned<String>>,
     host: Option<String>,
-    port: Option<IntegerBetween<1, 65_535>>,
+    port: Option<IntegerBetween<u16, 1, 65_535>>,
     mode: Option<Parsed<Mode>>,
     #[serde(default)]
     cluster: bool,
@@ -31,11 +31,11 @@ pub(super) struct NetworkInput {
 }
 
 impl FromText for Mode {
+    type Value = Self;
     const EXPECTED: &'static str = "\"publish\", \"sync\" or \"aggregate\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        text.parse()
-            .map_err(|_| format!("{text:?}: expected {}", Self::EXPECTED))
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
     }
 }
 
@@ -45,62 +45,45 @@ pub(super) fn config(
     status: Option<&Status>,
     checker: &mut Checker<'_>,
 ) -> Option<NetworkConfig> {
-    let NetworkInput {
-        url,
-        server_id,
-        network_id,
-        prefix,
-        heartbeat,
-        refresh,
-        ..
-    } = input.get_ref();
-    let mut config = match NetworkConfig::new(url.get_ref()) {
+    let span = input.span();
+    let input = input.get_ref();
+    let mut config = match NetworkConfig::new(input.url.get_ref()) {
         Ok(config) => config,
-        Err(error) => return checker.wrong(&url.span(), format!("server.network.{error}")),
+        Err(error) => return checker.wrong(&input.url.span(), format!("server.network.{error}")),
     };
-    config.server_id.clone_from(server_id.get_ref());
-    if let Some(id) = network_id {
+    config.server_id.clone_from(input.server_id.get_ref());
+    if let Some(id) = &input.network_id {
         config.network_id.clone_from(id.get_ref());
     }
-    if let Some(prefix) = prefix {
+    if let Some(prefix) = &input.prefix {
         config.prefix.clone_from(prefix.get_ref());
     }
     // 0 stands for the listener's port, which is not known yet.
-    config.host.clone_from(&input.get_ref().host);
-    config.port = input
-        .get_ref()
-        .port
-        .and_then(|IntegerBetween(port)| port.try_into().ok())
-        .unwrap_or(0);
-    config.mode = input
-        .get_ref()
-        .mode
-        .as_ref()
-        .map_or(config.mode, |Parsed(mode)| *mode);
-    config.redis.is_cluster = input.get_ref().cluster;
-    config.heartbeat = heartbeat
-        .as_ref()
-        .map_or(config.heartbeat, |time| time.get_ref().0.0);
-    config.refresh = refresh
-        .as_ref()
-        .map_or(config.refresh, |time| time.get_ref().0.0);
+    config.host.clone_from(&input.host);
+    config.port = input.port.map_or(0, |port| port.0);
+    config.mode = input.mode.as_ref().map_or(config.mode, |mode| mode.0);
+    config.redis.is_cluster = input.cluster;
+    let time = |time: &Option<Spanned<Parsed<Time<1_000>>>>| Some(time.as_ref()?.get_ref().0);
+    config.heartbeat = time(&input.heartbeat).unwrap_or(config.heartbeat);
+    config.refresh = time(&input.refresh).unwrap_or(config.refresh);
     let keys = RedisKeys {
-        user: &input.get_ref().user,
-        password_file: &input.get_ref().password_file,
-        ca_file: &input.get_ref().ca_file,
-        certificate_file: &input.get_ref().certificate_file,
-        key_file: &input.get_ref().key_file,
+        user: &input.user,
+        password_file: &input.password_file,
+        ca_file: &input.ca_file,
+        certificate_file: &input.certificate_file,
+        key_file: &input.key_file,
     };
     keys.apply("server.network", &mut config.redis, checker)?;
     if let Err(error) = config.check() {
-        let span = match error.key {
-            "server-id" => server_id.span(),
-            "network-id" => network_id.as_ref().map_or(input.span(), Spanned::span),
-            "prefix" => prefix.as_ref().map_or(input.span(), Spanned::span),
-            "heartbeat" => heartbeat.as_ref().map_or(input.span(), Spanned::span),
-            "refresh" => refresh.as_ref().map_or(input.span(), Spanned::span),
-            _ => input.span(),
+        let place = match error.key {
+            "server-id" => Some(input.server_id.span()),
+            "network-id" => input.network_id.as_ref().map(Spanned::span),
+            "prefix" => input.prefix.as_ref().map(Spanned::span),
+            "heartbeat" => input.heartbeat.as_ref().map(Spanned::span),
+            "refresh" => input.refresh.as_ref().map(Spanned::span),
+            _ => None,
         };
+        let span = place.unwrap_or(span);
         return checker.wrong(&span, format!("server.network.{error}"));
     }
     let players = status.map_or(&[][..], |status| &status.players.list);
@@ -112,7 +95,7 @@ pub(super) fn config(
         let text = format!(
             "server.status.players: {without} without a uuid, which other servers of the network do not see; write {{ name = …, uuid = … }}"
         );
-        checker.warn(&input.span(), text);
+        checker.warn(&span, text);
     }
     Some(config)
 }

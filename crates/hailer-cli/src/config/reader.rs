@@ -18,6 +18,7 @@ use serde::{Deserialize, de::value::MapAccessDeserializer, de::value::SeqAccessD
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::marker::PhantomData;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 use toml::Spanned;
@@ -286,39 +287,78 @@ fn meant(word: &str, known: &[&str], none: &str) -> String {
     }
 }
 
-/// A value that is written as text.
-pub(crate) trait FromText: Sized {
+/// A form of values that are written as text.
+pub(crate) trait FromText {
+    /// What the text stands for.
+    type Value;
     /// Expected form, for errors: "a time in quotes such as \"5s\"".
     const EXPECTED: &'static str;
 
-    /// Parses the text.
-    fn from_text(text: &str) -> Result<Self, String>;
-}
+    /// Whether errors quote the text.
+    const IS_QUOTED: bool = true;
 
-impl FromText for Charset {
-    const EXPECTED: &'static str = "a character set such as \"GBK\" or \"windows-1251\"";
+    /// Parses the text. `None` is an error that names the expected form.
+    fn parse(text: &str) -> Option<Self::Value>;
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        Self::find(text).ok_or_else(|| format!("{text:?}: {}", Self::EXPECTED))
+    /// Parses the text, for forms with errors of their own.
+    fn from_text(text: &str) -> Result<Self::Value, String> {
+        Self::parse(text).ok_or_else(|| match Self::IS_QUOTED {
+            true => format!("{text:?}: expected {}", Self::EXPECTED),
+            false => format!("expected {}", Self::EXPECTED),
+        })
     }
 }
 
-/// Deserializes a [`FromText`].
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Parsed<T>(pub(crate) T);
+impl FromText for Charset {
+    type Value = Self;
+    const EXPECTED: &'static str = "a character set such as \"GBK\" or \"windows-1251\"";
 
-impl<'de, T: FromText> Deserialize<'de> for Parsed<T> {
+    fn parse(text: &str) -> Option<Self> {
+        Self::find(text)
+    }
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        Self::parse(text).ok_or_else(|| format!("{text:?}: {}", Self::EXPECTED))
+    }
+}
+
+impl FromText for SocketAddr {
+    type Value = Self;
+    const EXPECTED: &'static str = "an \"ADDRESS:PORT\" such as \"127.0.0.1:8080\"";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
+}
+
+/// A value of a form.
+pub(crate) struct Parsed<F: FromText>(pub(crate) F::Value);
+
+impl<F: FromText<Value: Clone>> Clone for Parsed<F> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+/// Never writes the value, which may be a secret.
+impl<F: FromText> fmt::Debug for Parsed<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(F::EXPECTED)
+    }
+}
+
+impl<'de, F: FromText> Deserialize<'de> for Parsed<F> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text<T>(PhantomData<T>);
-        impl<T: FromText> Visitor<'_> for Text<T> {
-            type Value = Parsed<T>;
+        struct Text<F>(PhantomData<F>);
+        impl<F: FromText> Visitor<'_> for Text<F> {
+            type Value = Parsed<F>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(T::EXPECTED)
+                f.write_str(F::EXPECTED)
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Parsed<T>, E> {
-                T::from_text(text).map(Parsed).map_err(E::custom)
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Parsed<F>, E> {
+                F::from_text(text).map(Parsed).map_err(E::custom)
             }
         }
         deserializer.deserialize_str(Text(PhantomData))
@@ -326,51 +366,56 @@ impl<'de, T: FromText> Deserialize<'de> for Parsed<T> {
 }
 
 /// A duration of at least `MIN_MS` milliseconds and at most 366 days.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Time<const MIN_MS: u64>(pub(crate) Duration);
+pub(crate) enum Time<const MIN_MS: u64> {}
 
 /// Maximum [`Time`].
 const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 
 impl<const MIN_MS: u64> FromText for Time<MIN_MS> {
+    type Value = Duration;
     const EXPECTED: &'static str = "a time in quotes such as \"5s\", \"500ms\" or \"1min\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Option<Duration> {
+        humantime::parse_duration(text).ok()
+    }
+
+    fn from_text(text: &str) -> Result<Duration, String> {
         let min = Duration::from_millis(MIN_MS);
-        match humantime::parse_duration(text) {
-            Ok(time) if time >= min && time <= MAX_TIME => Ok(Self(time)),
-            Ok(_) => Err(format!(
+        match Self::parse(text) {
+            Some(time) if time >= min && time <= MAX_TIME => Ok(time),
+            Some(_) => Err(format!(
                 "{text}: expected at least {} and at most a year",
                 humantime::format_duration(min)
             )),
-            Err(_) => Err(format!("expected {}", Self::EXPECTED)),
+            None => Err(format!("expected {}", Self::EXPECTED)),
         }
     }
 }
 
-/// An integer from `MIN` to `MAX`.
+/// An integer from `MIN` to `MAX`, as a `T` that holds all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct IntegerBetween<const MIN: i64, const MAX: i64>(pub(crate) i64);
+pub(crate) struct IntegerBetween<T, const MIN: i64, const MAX: i64>(pub(crate) T);
 
-impl<'de, const MIN: i64, const MAX: i64> Deserialize<'de> for IntegerBetween<MIN, MAX> {
+impl<'de, T: TryFrom<i64>, const MIN: i64, const MAX: i64> Deserialize<'de>
+    for IntegerBetween<T, MIN, MAX>
+{
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Number<const MIN: i64, const MAX: i64>;
-        impl<const MIN: i64, const MAX: i64> Visitor<'_> for Number<MIN, MAX> {
-            type Value = IntegerBetween<MIN, MAX>;
+        struct Number<T, const MIN: i64, const MAX: i64>(PhantomData<T>);
+        impl<T: TryFrom<i64>, const MIN: i64, const MAX: i64> Visitor<'_> for Number<T, MIN, MAX> {
+            type Value = IntegerBetween<T, MIN, MAX>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, "a whole number from {MIN} to {MAX}")
             }
 
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<IntegerBetween<MIN, MAX>, E> {
-                if (MIN..=MAX).contains(&number) {
-                    Ok(IntegerBetween(number))
-                } else {
-                    Err(E::invalid_value(de::Unexpected::Signed(number), &self))
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
+                match T::try_from(number) {
+                    Ok(value) if (MIN..=MAX).contains(&number) => Ok(IntegerBetween(value)),
+                    _ => Err(E::invalid_value(de::Unexpected::Signed(number), &self)),
                 }
             }
         }
-        deserializer.deserialize_i64(Number)
+        deserializer.deserialize_i64(Number(PhantomData))
     }
 }
 
@@ -590,7 +635,7 @@ mod tests {
     #[derive(Debug, Deserialize)]
     #[expect(dead_code, reason = "only its errors matter")]
     struct Engine {
-        workers: IntegerBetween<0, 1024>,
+        workers: IntegerBetween<u32, 0, 1024>,
     }
 
     fn problems(text: &str) -> Vec<String> {

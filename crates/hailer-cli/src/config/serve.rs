@@ -54,7 +54,7 @@ pub(super) struct ServerInput {
     pub(super) listen: OneOrMany<Spanned<String>>,
     pub(super) protocols: Vec<Spanned<String>>,
     pub(super) status: Option<StatusConfig>,
-    pub(super) demo: Option<Spanned<IntegerBetween<0, { i64::MAX }>>>,
+    pub(super) demo: Option<Spanned<IntegerBetween<u64, 0, { i64::MAX }>>>,
     source: Option<Spanned<SourceInput>>,
     network: Option<Spanned<NetworkInput>>,
     stale_after: Option<Spanned<Parsed<Time<1_000>>>>,
@@ -82,7 +82,7 @@ struct SourceInput {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PollInput {
-    target: Parsed<PollTarget>,
+    target: Parsed<Target>,
     every: Option<Parsed<Time<{ MIN_EVERY.as_millis() as u64 }>>>,
     #[serde(default)]
     keep_address: bool,
@@ -92,7 +92,7 @@ struct PollInput {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PushInput {
-    listen: Spanned<Parsed<PushPlace>>,
+    listen: Spanned<Parsed<Place>>,
     token_file: Spanned<PathBuf>,
     name: Option<Parsed<PushName>>,
     #[serde(default)]
@@ -119,7 +119,7 @@ enum StaleInput {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct EngineInput {
-    workers: IntegerBetween<0, 1_024>,
+    workers: IntegerBetween<usize, 0, 1_024>,
     budget: BudgetInput,
     relay: RelayInput,
     connections: ConnectionsInput,
@@ -137,13 +137,13 @@ struct BudgetInput {
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct AllowanceInput {
     bytes: Option<Parsed<BytesPerSecond>>,
-    packets: Option<IntegerBetween<1, { u32::MAX as i64 }>>,
+    packets: Option<IntegerBetween<u32, 1, { u32::MAX as i64 }>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct RelayInput {
-    sessions: Option<IntegerBetween<1, 65_536>>,
+    sessions: Option<IntegerBetween<usize, 1, 65_536>>,
     idle: Option<Parsed<Time<1_000>>>,
     verify: Option<VerifyInput>,
 }
@@ -159,8 +159,8 @@ enum VerifyInput {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct ConnectionsInput {
-    total: Option<IntegerBetween<1, 65_536>>,
-    per_network: Option<IntegerBetween<1, 65_536>>,
+    total: Option<IntegerBetween<usize, 1, 65_536>>,
+    per_network: Option<IntegerBetween<usize, 1, 65_536>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -170,52 +170,49 @@ struct ObserveInput {
     control: Option<Spanned<PathBuf>>,
 }
 
-impl FromText for SocketAddr {
-    const EXPECTED: &'static str = "an \"ADDRESS:PORT\" such as \"127.0.0.1:8080\"";
-
-    fn from_text(text: &str) -> Result<Self, String> {
-        text.parse()
-            .map_err(|_| format!("{text:?}: expected {}", Self::EXPECTED))
-    }
-}
-
-#[derive(Debug)]
-struct LoopbackAddress(SocketAddr);
+/// A loopback address.
+enum LoopbackAddress {}
 
 impl FromText for LoopbackAddress {
+    type Value = SocketAddr;
     const EXPECTED: &'static str = "a loopback address and a port, such as \"127.0.0.1:9100\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        match text.parse::<SocketAddr>() {
-            Ok(address) if address.ip().is_loopback() => Ok(Self(address)),
-            Ok(_) => Err(format!(
+    fn parse(text: &str) -> Option<SocketAddr> {
+        text.parse().ok()
+    }
+
+    fn from_text(text: &str) -> Result<SocketAddr, String> {
+        match Self::parse(text) {
+            Some(address) if address.ip().is_loopback() => Ok(address),
+            Some(_) => Err(format!(
                 "{text:?}: other machines could read them; write {}",
                 Self::EXPECTED
             )),
-            Err(_) => Err(format!("{text:?}: expected {}", Self::EXPECTED)),
+            None => Err(format!("{text:?}: expected {}", Self::EXPECTED)),
         }
     }
 }
 
-#[derive(Debug)]
-struct PollTarget(Target);
-
-impl FromText for PollTarget {
+impl FromText for Target {
+    type Value = Self;
     const EXPECTED: &'static str = "a server such as \"minecraft-query://127.0.0.1:25566\"";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.parse().ok()
+    }
 
     fn from_text(text: &str) -> Result<Self, String> {
         text.parse()
-            .map(Self)
             .map_err(|error| format!("{error}; expected {}", Self::EXPECTED))
     }
 }
 
 impl FromShort for PollInput {
-    const EXPECTED: &'static str = PollTarget::EXPECTED;
+    const EXPECTED: &'static str = <Target as FromText>::EXPECTED;
 
     fn from_short(text: &str) -> Result<Self, String> {
         Ok(Self {
-            target: Parsed(PollTarget::from_text(text)?),
+            target: Parsed(Target::from_text(text)?),
             every: None,
             keep_address: false,
             auth_token_file: None,
@@ -223,45 +220,39 @@ impl FromShort for PollInput {
     }
 }
 
-#[derive(Debug)]
-enum PushPlace {
-    Address(SocketAddr),
-    /// A path, relative to the folder of the file.
-    Path(PathBuf),
-}
-
-impl FromText for PushPlace {
+impl FromText for Place {
+    type Value = Self;
     const EXPECTED: &'static str = "\"ADDRESS:PORT\" or \"unix:PATH\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Option<Self> {
         match text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-            Some(path) => Ok(Self::Path(path.into())),
-            None => match text.parse() {
-                Ok(address) => Ok(Self::Address(address)),
-                Err(_) => Err(format!("{text:?}: expected {}", Self::EXPECTED)),
-            },
+            Some(path) => Some(Self::Path(path.into())),
+            None => text.parse().ok().map(Self::Address),
         }
     }
 }
 
-#[derive(Debug)]
-struct PushName(String);
+/// The last part of an address of the listener for pushed statuses.
+enum PushName {}
 
 impl FromText for PushName {
+    type Value = String;
     const EXPECTED: &'static str = "a name of letters, digits, dots, hyphens and underscores";
+    const IS_QUOTED: bool = false;
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Option<String> {
         let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        if !text.is_empty() && text.bytes().all(is_good) {
-            Ok(Self(text.into()))
-        } else {
-            Err(format!("expected {}", Self::EXPECTED))
-        }
+        (!text.is_empty() && text.bytes().all(is_good)).then(|| text.into())
     }
 }
 
 impl FromText for Wording {
+    type Value = Self;
     const EXPECTED: &'static str = "a text in quotes, in which {text} and {age} are replaced";
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::from_text(text).ok()
+    }
 
     fn from_text(text: &str) -> Result<Self, String> {
         let wording: Result<Self, _> = colored(text).parse();
@@ -270,54 +261,49 @@ impl FromText for Wording {
 }
 
 /// Secret of challenge tokens. Errors never contain it.
-struct SharedSecret([u8; 16]);
-
-impl std::fmt::Debug for SharedSecret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SharedSecret")
-    }
-}
+enum SharedSecret {}
 
 impl FromText for SharedSecret {
+    type Value = [u8; 16];
     const EXPECTED: &'static str =
         "32 hexadecimal digits, the same on every node that shares the secret";
+    const IS_QUOTED: bool = false;
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Option<[u8; 16]> {
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        match u128::from_str_radix(text, 16) {
-            Ok(number) if is_hex => Ok(Self(number.to_be_bytes())),
-            _ => Err(format!("expected {}", Self::EXPECTED)),
-        }
+        let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex);
+        number.map(u128::to_be_bytes)
     }
 }
 
-#[derive(Debug)]
-struct BytesPerSecond(u32);
+/// Bytes per second.
+enum BytesPerSecond {}
 
 impl FromText for BytesPerSecond {
+    type Value = u32;
     const EXPECTED: &'static str = "bytes per second such as \"8KiB\"";
 
-    fn from_text(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Option<u32> {
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic() || c == ' ');
-        let unit: Option<u64> = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
-            "b" | "" => Some(1),
-            "kb" => Some(1_000),
-            "mb" => Some(1_000_000),
-            "kib" => Some(1 << 10),
-            "mib" => Some(1 << 20),
-            _ => None,
+        let unit = match text[digits.len()..].trim().to_ascii_lowercase().as_str() {
+            "b" | "" => 1,
+            "kb" => 1_000,
+            "mb" => 1_000_000,
+            "kib" => 1 << 10,
+            "mib" => 1 << 20,
+            _ => return None,
         };
-        let number: Option<u64> = digits.parse::<u32>().ok().map(Into::into);
-        let bytes = unit
-            .zip(number)
-            .and_then(|(unit, number)| unit.checked_mul(number));
-        match bytes.and_then(|bytes| u32::try_from(bytes).ok()) {
-            Some(bytes) if bytes > 0 => Ok(Self(bytes)),
-            _ => Err(format!(
+        let bytes = digits.parse::<u32>().ok()?.checked_mul(unit)?;
+        (bytes > 0).then_some(bytes)
+    }
+
+    fn from_text(text: &str) -> Result<u32, String> {
+        Self::parse(text).ok_or_else(|| {
+            format!(
                 "{text:?}: expected {}; units are B, kB, MB, KiB and MiB, up to 4 GiB",
                 Self::EXPECTED
-            )),
-        }
+            )
+        })
     }
 }
 
@@ -340,8 +326,7 @@ pub(super) fn parse(
     folder: &Path,
 ) -> Result<(ServeConfig, Vec<Problem>), Vec<Problem>> {
     let document = reader::read::<ServeFileInput>(text);
-    let mut checker = Checker::new(folder, &document.lines);
-    checker.problems.clone_from(&document.problems);
+    let mut checker = Checker::new(folder, &document.lines, document.problems);
     let file = document.value.unwrap_or_default();
     let mut servers = Vec::new();
     for block in &file.server.0 {
@@ -422,12 +407,8 @@ fn check_push(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
         let Some(push) = source.and_then(|source| source.push.as_ref()) else {
             continue;
         };
-        let name = push
-            .get_ref()
-            .name
-            .as_ref()
-            .map(|Parsed(PushName(name))| name.clone());
-        let place = format!("{:?}", push.get_ref().listen.get_ref());
+        let name = push.get_ref().name.as_ref().map(|name| &name.0);
+        let place = &push.get_ref().listen.get_ref().0;
         if let Some(first) = taken.insert((place, name), checker.line(&push.span())) {
             let fix = "give each its own name, as in source.push = { name = \"lobby\", … }";
             let text = format!("server.source.push: the same as in line {first}; {fix}");
@@ -465,14 +446,14 @@ impl ServerInput {
         };
         let source = match (&self.demo, &self.source) {
             (Some(seed), _) => {
-                let seed = seed.get_ref().0.unsigned_abs();
+                let seed = seed.get_ref().0;
                 StatusSource::Demo(Population { seed })
             }
             (None, Some(source)) => StatusSource::External(Box::new(ExternalSource {
                 origin: source.get_ref().origin(&source.span(), checker)?,
                 policy: Policy {
                     before: status.map(Arc::new),
-                    stale_after: self.stale_after.as_ref().map(|time| time.get_ref().0.0),
+                    stale_after: self.stale_after.as_ref().map(|time| time.get_ref().0),
                     stale,
                 },
             })),
@@ -641,10 +622,7 @@ impl ServerInput {
         protocols: &[(&'static dyn Protocol, Options)],
         checker: &mut Checker<'_>,
     ) -> Vec<ListenConfig> {
-        let secret = self
-            .secret
-            .as_ref()
-            .map(|Parsed(SharedSecret(secret))| *secret);
+        let secret = self.secret.as_ref().map(|secret| secret.0);
         let each_on_its_own_port = |ip: IpAddr| {
             protocols
                 .iter()
@@ -716,13 +694,13 @@ impl ServerInput {
         let every = input.get_ref().every.as_ref();
         Some(HookConfig {
             action: input.get_ref().action(&input.span(), checker)?,
-            every: every.map_or(HOOK_INTERVAL, |Parsed(Time(every))| *every),
+            every: every.map_or(HOOK_INTERVAL, |every| every.0),
         })
     }
 
     fn relay(&self, listeners: &[ListenConfig], checker: &mut Checker<'_>) -> Option<SocketAddr> {
         let relay = self.relay.as_ref()?;
-        let Parsed(to) = *relay.get_ref();
+        let to = relay.get_ref().0;
         if to.port() == 0 || to.ip().is_unspecified() {
             let text = format!("server.relay: {to} is not the address of a game server");
             return checker.wrong(&relay.span(), text);
@@ -850,11 +828,8 @@ fn file_origin(file: &Spanned<PathBuf>, checker: &mut Checker<'_>) -> Option<Sou
 
 impl PollInput {
     fn origin(&self, checker: &mut Checker<'_>) -> Option<SourceOrigin> {
-        let mut poll = Poll::new(self.target.0.0.clone());
-        poll.every = self
-            .every
-            .as_ref()
-            .map_or(poll.every, |Parsed(Time(every))| *every);
+        let mut poll = Poll::new(self.target.0.clone());
+        poll.every = self.every.as_ref().map_or(poll.every, |every| every.0);
         poll.has_address = self.keep_address;
         poll.config = ClientConfig::default();
         if let Some(file) = &self.auth_token_file {
@@ -868,22 +843,19 @@ impl PollInput {
 impl PushInput {
     fn origin(&self, checker: &mut Checker<'_>) -> Option<SourceOrigin> {
         let place = match &self.listen.get_ref().0 {
-            PushPlace::Path(path) => Place::Path(checker.folder.join(path)),
-            PushPlace::Address(address) if !self.insecure && !address.ip().is_loopback() => {
+            Place::Path(path) => Place::Path(checker.folder.join(path)),
+            Place::Address(address) if !self.insecure && !address.ip().is_loopback() => {
                 let fix = "listen on 127.0.0.1, or write insecure = true as well";
                 let text = format!(
                     "server.source.push.listen: {address} would receive tokens in clear text; {fix}"
                 );
                 return checker.wrong(&self.listen.span(), text);
             }
-            PushPlace::Address(address) => Place::Address(*address),
+            Place::Address(address) => Place::Address(*address),
         };
         Some(SourceOrigin::Push(PushConfig {
             place,
-            name: self
-                .name
-                .as_ref()
-                .map(|Parsed(PushName(name))| name.clone()),
+            name: self.name.as_ref().map(|name| name.0.clone()),
             token: checker.token(
                 "server.source.push.token-file",
                 &self.token_file,
@@ -896,26 +868,21 @@ impl PushInput {
 
 impl EngineInput {
     fn config(&self) -> EngineConfig {
-        let workers = usize::try_from(self.workers.0)
-            .ok()
-            .filter(|workers| *workers > 0);
-        let number = |limit: Option<IntegerBetween<1, 65_536>>| {
-            limit.and_then(|IntegerBetween(limit)| usize::try_from(limit).ok())
-        };
+        let budget = &self.budget;
         EngineConfig {
-            workers,
-            relay_sessions: number(self.relay.sessions),
-            relay_idle: self.relay.idle.as_ref().map(|Parsed(Time(idle))| *idle),
+            workers: Some(self.workers.0).filter(|workers| *workers > 0),
+            relay_sessions: self.relay.sessions.map(|sessions| sessions.0),
+            relay_idle: self.relay.idle.as_ref().map(|idle| idle.0),
             relay_verification: self.relay.verify.map(|verify| match verify {
                 VerifyInput::Echo => RelayVerification::Echo,
                 VerifyInput::Ratio => RelayVerification::Ratio,
                 VerifyInput::Off => RelayVerification::Off,
             }),
-            connections: number(self.connections.total),
-            connections_per_network: number(self.connections.per_network),
-            unverified_per_source: allowance(self.budget.unverified_per_source.as_ref()),
-            unverified_total: allowance(self.budget.unverified_total.as_ref()),
-            verified_per_source: allowance(self.budget.verified_per_source.as_ref()),
+            connections: self.connections.total.map(|total| total.0),
+            connections_per_network: self.connections.per_network.map(|most| most.0),
+            unverified_per_source: allowance(budget.unverified_per_source.as_ref()),
+            unverified_total: allowance(budget.unverified_total.as_ref()),
+            verified_per_source: allowance(budget.verified_per_source.as_ref()),
         }
     }
 }
@@ -925,13 +892,8 @@ fn allowance(input: Option<&TextOr<AllowanceInput>>) -> Allowance {
         return Allowance::default();
     };
     Allowance {
-        bytes: input
-            .bytes
-            .as_ref()
-            .map(|Parsed(BytesPerSecond(bytes))| *bytes),
-        packets: input
-            .packets
-            .and_then(|IntegerBetween(packets)| packets.try_into().ok()),
+        bytes: input.bytes.as_ref().map(|bytes| bytes.0),
+        packets: input.packets.map(|packets| packets.0),
     }
 }
 
@@ -953,10 +915,7 @@ impl ObserveInput {
                 other => other,
             },
         };
-        let metrics = self
-            .metrics
-            .as_ref()
-            .map(|Parsed(LoopbackAddress(address))| *address);
+        let metrics = self.metrics.as_ref().map(|address| address.0);
         ObserverConfig { metrics, control }
     }
 }

@@ -35,11 +35,11 @@ pub(crate) struct StatusConfig {
     pub(crate) players: Vec<Spanned<TextOr<Member>>>,
     pub(crate) rules: Ordered<TextOrNumber>,
     pub(crate) host: Option<String>,
-    pub(crate) port: Option<IntegerBetween<0, 65_535>>,
+    pub(crate) port: Option<IntegerBetween<u16, 0, 65_535>>,
 }
 
 /// A number of players.
-pub(crate) type PlayerCount = IntegerBetween<0, { i32::MAX as i64 }>;
+pub(crate) type PlayerCount = IntegerBetween<i64, 0, { i32::MAX as i64 }>;
 
 /// A plugin: a table, or a string such as `"WorldEdit 7.3"`, whose last word is the version if it
 /// begins with a digit.
@@ -96,29 +96,36 @@ impl FromShort for Member {
     }
 }
 
-#[derive(Clone, Debug)]
-struct PlayerName(String);
+/// The name of a player, which is not empty.
+enum PlayerName {}
 
 impl FromText for PlayerName {
+    type Value = String;
     const EXPECTED: &'static str = "a name in quotes";
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        match text.trim_matches('\0') {
-            "" => Err("the name of a player is empty; write one".into()),
-            _ => Ok(Self(text.into())),
-        }
+    fn parse(text: &str) -> Option<String> {
+        (!text.trim_matches('\0').is_empty()).then(|| text.into())
+    }
+
+    fn from_text(text: &str) -> Result<String, String> {
+        Self::parse(text).ok_or_else(|| "the name of a player is empty; write one".into())
     }
 }
 
-#[derive(Clone, Debug)]
-struct Uuid([u8; 16]);
+/// The UUID of a player.
+enum Uuid {}
 
 impl FromText for Uuid {
+    type Value = [u8; 16];
     const EXPECTED: &'static str = "a UUID in quotes, which has 32 hexadecimal digits";
 
-    fn from_text(text: &str) -> Result<Self, String> {
-        let uuid = uuid_from_text(text).map(Self);
-        uuid.ok_or_else(|| format!("{text:?} is not a UUID, which has 32 hexadecimal digits"))
+    fn parse(text: &str) -> Option<[u8; 16]> {
+        uuid_from_text(text)
+    }
+
+    fn from_text(text: &str) -> Result<[u8; 16], String> {
+        Self::parse(text)
+            .ok_or_else(|| format!("{text:?} is not a UUID, which has 32 hexadecimal digits"))
     }
 }
 
@@ -157,9 +164,7 @@ impl StatusConfig {
         if self.host.is_some() || self.port.is_some() {
             status.address = Some(Address {
                 host: self.host.as_deref().map(Into::into),
-                port: self
-                    .port
-                    .and_then(|IntegerBetween(port)| u16::try_from(port).ok()),
+                port: self.port.map(|port| port.0),
             });
         }
         let rule = |(key, value): &(Spanned<String>, Spanned<TextOrNumber>)| Rule {
@@ -171,31 +176,31 @@ impl StatusConfig {
         let mut players = Vec::new();
         for member in &self.players {
             let TextOr(Member { name, uuid, .. }) = member.get_ref();
-            let uuid = uuid.as_ref().map(|Parsed(Uuid(uuid))| *uuid);
+            let uuid = uuid.as_ref().map(|uuid| uuid.0);
             if uuid.is_some_and(|uuid| !uuids.insert(uuid)) {
                 let text = format!(
                     "status.players: {:?} has the UUID of an earlier player and is left out",
-                    name.0.0
+                    name.0
                 );
                 checker.warn(&member.span(), text);
                 continue;
             }
             let TextOr(member) = member.get_ref();
-            let time = member.time.as_ref().map(|Parsed(Time(time))| time);
-            let latency = member.latency.as_ref().map(|Parsed(Time(time))| time);
+            let time = member.time.as_ref().map(|time| time.0);
+            let latency = member.latency.as_ref().map(|time| time.0);
             players.push(Player {
                 uuid,
                 score: member.score,
                 team: member.team.as_deref().map(Into::into),
                 time_s: time.map(|time| time.as_secs_f32()),
                 latency_ms: latency.and_then(|time| i32::try_from(time.as_millis()).ok()),
-                ..Player::named(Text::legacy(name.0.0.as_str()))
+                ..Player::named(Text::legacy(name.0.as_str()))
             });
         }
         let listed = i64::try_from(players.len()).unwrap_or(i64::MAX);
-        status.players.online = Some(self.online.map_or(listed, |IntegerBetween(online)| online));
-        status.players.bots = self.bots.map(|IntegerBetween(bots)| bots);
-        status.players.max = Some(self.max_players.map_or(20, |IntegerBetween(max)| max));
+        status.players.online = Some(self.online.map_or(listed, |online| online.0));
+        status.players.bots = self.bots.map(|bots| bots.0);
+        status.players.max = Some(self.max_players.map_or(20, |max| max.0));
         status.players.set_list(players);
         status
     }
