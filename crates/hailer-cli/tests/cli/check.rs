@@ -39,7 +39,7 @@ fn own_servers_pass() {
     ] {
         let serve = Serve::with(&["--protocol", id, "--player", "Alice"]);
         let output = run(["check", &serve.url(id), "--quick", "--only", only]).ends_with(0);
-        assert!(output.out.contains("pass "), "{}", output.out);
+        output.shows(&["pass "]);
         assert!(!output.out.contains("FAIL"), "{}", output.out);
         assert!(
             output.err.starts_with("Tests ") && output.err.contains("Never sent: "),
@@ -56,22 +56,14 @@ fn failures_have_an_exit_code_by_severity() {
     let only = ["--quick", "--only", "minecraft-query/5.1"];
     let args = ["check", &url].into_iter().chain(only);
     let output = run(args.clone()).ends_with(1);
-    assert!(
-        output.out.contains("FAIL       minecraft-query/5.1"),
-        "{}",
-        output.out
-    );
-    assert!(
-        output.out.contains("See spec/minecraft-query.md#7.2"),
-        "{}",
-        output.out
-    );
-    assert!(output.out.contains("15 bytes get "), "{}", output.out);
+    output.shows(&["FAIL       minecraft-query/5.1"]);
+    output.shows(&["See spec/minecraft-query.md#7.2"]);
+    output.shows(&["15 bytes get "]);
     run(args.chain(["--fail-on", "never"])).ends_with(0);
     // A deviation of the severity warning.
     let deviating = ["check", &url, "--quick", "--only", "minecraft-query/5.8"];
     let output = run(deviating).ends_with(0);
-    assert!(output.out.contains("token-zero: "), "{}", output.out);
+    output.shows(&["token-zero: "]);
     for (fail_on, code) in [("error", 0), ("warning", 1), ("note", 1), ("deviation", 1)] {
         run(deviating.into_iter().chain(["--fail-on", fail_on])).ends_with(code);
     }
@@ -127,7 +119,7 @@ fn a_deviation_counts_by_its_severity() {
             format!("Exit code 1, because --fail-on {fail_on} counts onequery/6.3\n"),
             "::error title=onequery/6.3::A refusal discloses nothing: refused-but-disclosed".into(),
         ] {
-            assert!(output.out.contains(&expected), "{}", output.out);
+            output.shows(&[&expected]);
         }
         let xml = std::fs::read_to_string(file.text()).unwrap();
         let failure = "<failure type=\"error\" message=\"refused-but-disclosed: ";
@@ -159,22 +151,18 @@ fn an_auth_token_opens_requirements_and_is_hidden() {
         "onequery/6.4",
     ];
     let without = run(base).ends_with(0);
-    assert!(
-        without.out.contains("n/a        onequery/4.1"),
-        "{}",
-        without.out
-    );
+    without.shows(&["n/a        onequery/4.1"]);
     let secret = Temporary::file("token", "s3cret\n");
     for more in [
         ["--auth-token", "s3cret"],
         ["--auth-token-file", secret.text()],
     ] {
         let raw = run(base.into_iter().chain(more).chain(["--raw"])).ends_with(0);
-        assert!(raw.out.contains("pass       onequery/4.1"), "{}", raw.out);
-        assert!(raw.out.contains("pass       onequery/6.4"), "{}", raw.out);
+        raw.shows(&["pass       onequery/4.1"]);
+        raw.shows(&["pass       onequery/6.4"]);
         let json = run(base.into_iter().chain(more).chain(["--json"])).ends_with(0);
         matches_schema("check-v1.json", &json);
-        assert!(json.out.contains("------------"), "{}", json.out);
+        json.shows(&["------------"]);
         for text in [raw.out, raw.err, json.out] {
             assert!(
                 !text.contains("s3cret")
@@ -187,11 +175,7 @@ fn an_auth_token_opens_requirements_and_is_hidden() {
     let mut from_environment = command(base);
     from_environment.env("HAILER_AUTH_TOKEN", "s3cret");
     let output = finish(from_environment, None).ends_with(0);
-    assert!(
-        output.out.contains("pass       onequery/6.4"),
-        "{}",
-        output.out
-    );
+    output.shows(&["pass       onequery/6.4"]);
 }
 
 /// The hint names the first failure, not an earlier deviation.
@@ -207,7 +191,7 @@ fn the_hint_names_the_first_failure() {
     let only = only.into_iter().flat_map(|id| ["--only", id]);
     let output = run(["check", &url, "--quick"].into_iter().chain(only)).ends_with(1);
     let hint = "--only minecraft-query/5.1 --raw shows the bytes";
-    assert!(output.out.contains(hint), "{}", output.out);
+    output.shows(&[hint]);
 }
 
 #[test]
@@ -275,10 +259,10 @@ fn a_silent_server_fails_the_first_requirement_only() {
     let server = Server::silent();
     let url = format!("ugp://{}", server.address);
     let output = run(["check", &url, "--timeout", "50ms"]).ends_with(1);
-    assert!(output.out.contains("FAIL       ugp/1.1"), "{}", output.out);
+    output.shows(&["FAIL       ugp/1.1"]);
     assert_eq!(output.out.matches("FAIL").count(), 1, "{}", output.out);
     let counts = "1 failure, 12 not applicable: the server does not answer the first requirement\n";
-    assert!(output.out.contains(counts), "{}", output.out);
+    output.shows(&[counts]);
 }
 
 #[test]
@@ -287,7 +271,7 @@ fn a_closed_port_is_one_line() {
     let url = format!("minecraft-query://{closed}");
     let file = Temporary::path("closed.xml");
     let output = run(["check", &url, "--timeout", "50ms", "--junit", file.text()]).ends_with(1);
-    assert!(output.out.contains("the port is closed"), "{}", output.out);
+    output.shows(&["the port is closed"]);
     assert!(!output.out.contains("n/a"), "{}", output.out);
     assert!(output.out.lines().count() <= 5, "{}", output.out);
     let xml = std::fs::read_to_string(file.text()).unwrap();
@@ -308,7 +292,7 @@ fn a_stop_prints_the_results_so_far() {
     // The check takes a quarter of a minute, because its requests are 1.1 s apart.
     out.read_line(&mut text).unwrap();
     assert!(text.contains("pass       quake3/1.1"), "{text}");
-    interrupt(&check);
+    check.signal("INT");
     out.read_to_string(&mut text).unwrap();
     assert_eq!(check.wait().code(), Some(130));
     let all = hailer::check::suite(hailer::proto::registry::find("quake3").unwrap());
@@ -342,18 +326,11 @@ fn json_of_a_stopped_check_counts_the_rest() {
     let args = ["check", &url, "--json"].into_iter().chain(only);
     let check = Process::start(&mut command(args));
     first.recv().unwrap();
-    interrupt(&check);
+    check.signal("INT");
     let output = finish_started(check).ends_with(130);
     let lines = matches_schema("check-v1.json", &output);
     assert_eq!(lines[0]["results"], serde_json::json!([]));
     assert_eq!(lines[0]["counts"]["not_run"], 2);
-}
-
-/// Sends SIGINT to a process.
-fn interrupt(process: &Process) {
-    let kill = format!("kill -INT {}", process.child.id());
-    let mut shell = std::process::Command::new("sh");
-    assert!(shell.args(["-c", &kill]).status().unwrap().success());
 }
 
 #[test]
@@ -375,7 +352,7 @@ fn requirements_are_listed() {
     let all: usize = SUITES.iter().map(|suite| suite.requirements.len()).sum();
     assert_eq!(of_servers.count(), all);
     let output = run(["check", "--list", "-p", "quake3"]).ends_with(0);
-    assert!(output.out.contains("quake3/2.3"), "{}", output.out);
+    output.shows(&["quake3/2.3"]);
     assert!(!output.out.contains("a2s"), "{}", output.out);
 }
 
@@ -487,9 +464,9 @@ fn a_stop_counts_and_answers_the_requests_that_have_arrived() {
         stream.peek(&mut first).unwrap();
         if is_answered {
             read_reply(&mut stream);
-            interrupt(&observer);
+            observer.signal("INT");
         } else {
-            interrupt(&observer);
+            observer.signal("INT");
             read_reply(&mut stream);
         }
         let output = finish_started(observer).ends_with(0);

@@ -2,7 +2,7 @@
 
 use crate::capture::{Capture, Link};
 use crate::tool::{Finished, Process, Temporary, assert_harmless, command, finish, run, run_with};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -42,6 +42,15 @@ fn messages(output: &Finished) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// Returns the text column of a hexdump.
+fn graphic(bytes: &[u8]) -> String {
+    let letter = |byte: &u8| match byte.is_ascii_graphic() {
+        true => char::from(*byte),
+        false => '.',
+    };
+    bytes.iter().map(letter).collect()
 }
 
 #[test]
@@ -95,22 +104,14 @@ fn detects_each_protocol() {
 #[test]
 fn marks_the_first_invalid_byte() {
     let output = run(["decode", "fefd0300000001"]).ends_with(1);
-    assert!(
-        output.out.contains("malformed") && output.out.contains("type at offset 2"),
-        "{}",
-        output.out
-    );
+    output.shows(&["malformed", "type at offset 2"]);
     let output = run(["decode", "--json", "fefd0900"]).ends_with(1).json();
     assert_eq!(
         (&output[0]["error"]["field"], &output[0]["error"]["offset"]),
         (&"session id".into(), &3.into())
     );
     let output = run(["decode", "deadbeef"]).ends_with(1);
-    assert!(
-        output.out.contains("unknown, 4 bytes") && output.out.contains("de ad be ef"),
-        "{}",
-        output.out
-    );
+    output.shows(&["unknown, 4 bytes", "de ad be ef"]);
 }
 
 #[test]
@@ -163,16 +164,7 @@ fn standard_input_may_be_lines_or_a_dump() {
                 .chunks(2)
                 .map(|pair| pair.iter().map(|byte| format!("{byte:02x}")).collect())
                 .collect();
-            let text: String = bytes
-                .iter()
-                .map(|byte| {
-                    if byte.is_ascii_graphic() {
-                        char::from(*byte)
-                    } else {
-                        '.'
-                    }
-                })
-                .collect();
+            let text = graphic(bytes);
             format!("{:08x}: {:<39}  {text}\n", row * 16, pairs.join(" "))
         })
         .collect();
@@ -182,16 +174,7 @@ fn standard_input_may_be_lines_or_a_dump() {
         .map(|(row, bytes)| {
             let hex: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             let (left, right) = hex.split_at(hex.len().min(8));
-            let text: String = bytes
-                .iter()
-                .map(|byte| {
-                    if byte.is_ascii_graphic() {
-                        char::from(*byte)
-                    } else {
-                        '.'
-                    }
-                })
-                .collect();
+            let text = graphic(bytes);
             format!(
                 "{:08x}  {:<23}  {:<23}  |{text}|\n",
                 row * 16,
@@ -311,19 +294,10 @@ fn shows_captures_as_text() {
         .udp(HANDSHAKE)
         .udp(b"something else entirely");
     let output = decode(capture.pcap(true, false), &[]).ends_with(0);
-    assert!(
-        output.out.contains("192.0.2.7:50001")
-            && output.out.contains("Minecraft Query handshake request"),
-        "{}",
-        output.out
-    );
-    assert!(
-        output.err.contains("not shown") && output.err.contains("--all"),
-        "{}",
-        output.err
-    );
+    output.shows(&["192.0.2.7:50001", "Minecraft Query handshake request"]);
+    output.warns(&["not shown", "--all"]);
     let all = decode(capture.pcap(true, false), &["--all"]).ends_with(1);
-    assert!(all.out.contains("unknown, 23 bytes"), "{}", all.out);
+    all.shows(&["unknown, 23 bytes"]);
     assert_harmless(&all.out, false);
 }
 
@@ -434,11 +408,7 @@ fn hostile_bytes_do_not_reach_the_terminal() {
     let hex: String = stat.iter().map(|byte| format!("{byte:02x}")).collect();
     let output = run(["decode", &hex]);
     assert_harmless(&output.out, false);
-    assert!(
-        output.out.contains("evil") && output.out.contains("Eve"),
-        "{}",
-        output.out
-    );
+    output.shows(&["evil", "Eve"]);
     let output = run(["decode", "--json", &hex]);
     assert_harmless(&output.out, false);
     assert_eq!((output.out.lines().count(), output.json().len()), (1, 1));
@@ -451,18 +421,9 @@ fn closed_output_ends_it_without_an_error() {
         capture = capture.udp(HANDSHAKE);
     }
     let file = Temporary::file("capture", capture.pcap(true, false));
-    let mut process = Process::start(&mut command(["decode", file.text()]));
-    drop(process.child.stdout.take());
-    let status = process.wait();
-    let mut output = String::new();
-    process
-        .child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut output)
-        .unwrap();
-    assert_eq!((status.code(), output.as_str()), (Some(0), ""));
+    let process = Process::start(&mut command(["decode", file.text()]));
+    let (code, output) = process.ends_without_output();
+    assert_eq!((code, output.as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -503,7 +464,7 @@ fn reads_from_named_pipes() {
         .args(["-c", script, env!("CARGO_BIN_EXE_hailer")])
         .stdin(Stdio::null());
     let output = finish(shell, None).ends_with(0);
-    assert!(output.out.contains("handshake request"), "{}", output.out);
+    output.shows(&["handshake request"]);
 }
 
 #[test]

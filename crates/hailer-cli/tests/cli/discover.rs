@@ -95,11 +95,7 @@ fn finds_servers_of_every_linked_network() {
         assert_eq!(line["ok"], true, "{line}");
     }
     let of_game = run(["discover", "--game", "quake2", "--timeout", "500ms"]).ends_with(0);
-    assert!(
-        of_game.out.contains("quake2://10.77.1.2:27910"),
-        "{}",
-        of_game.out
-    );
+    of_game.shows(&["quake2://10.77.1.2:27910"]);
     assert_eq!(of_game.out.lines().count(), 2, "{}", of_game.out);
 
     // Only the second network.
@@ -114,11 +110,7 @@ fn finds_servers_of_every_linked_network() {
         "300ms",
     ];
     let none = run(args).ends_with(1);
-    assert!(
-        none.err.contains("no server found on near2"),
-        "{}",
-        none.err
-    );
+    none.warns(&["no server found on near2"]);
     assert_eq!(none.out, "");
 }
 
@@ -180,10 +172,10 @@ fn forged_announcements_take_little_time() {
     let (found, _) = discover(&["--timeout", "500ms"]);
     assert_eq!(found.json().len(), 16, "{}", found.out);
     let crowded = format!("{own} has more than 16 servers: the others are left out");
-    assert!(found.err.contains(&crowded), "{}", found.err);
+    found.warns(&[&crowded]);
     let (found, _) = discover(&["--timeout", "500ms", "--max-servers", "3"]);
     assert_eq!(found.json().len(), 3, "{}", found.out);
-    assert!(found.err.contains("more than 3 servers"), "{}", found.err);
+    found.warns(&["more than 3 servers"]);
 }
 
 #[test]
@@ -214,9 +206,9 @@ fn a_broadcast_on_loopback_finds_servers_of_this_machine() {
     ];
     let flags = ["--timeout", "500ms"];
     let found = run(args.iter().chain(&flags)).ends_with(0);
-    assert!(found.out.contains("Harbour"), "{}", found.out);
+    found.shows(&["Harbour"]);
     let target = format!("quake3://127.0.0.1:{port}");
-    assert!(found.out.contains(&target), "{}", found.out);
+    found.shows(&[&target]);
 
     let mut watch = command(args);
     watch.args(flags).args(["--watch", "--json"]);
@@ -240,7 +232,7 @@ fn wrong_arguments_are_reported() {
     run(["discover", "-i", "nowhere0"]).fails_as_usage("no such interface");
     run(["discover", "-i", "127.0.0.1", "-p", "samp"]).fails_as_usage("query them by address");
     let long = run(["discover", "--timeout", "2min"]).ends_with(2);
-    assert!(long.err.contains("100ms to 1min"), "{}", long.err);
+    long.warns(&["100ms to 1min"]);
     run(["discover", "--game", "no-such-game", "-i", "127.0.0.1"]).fails_as_usage("unknown game");
     let silent = [
         "discover",
@@ -254,5 +246,5 @@ fn wrong_arguments_are_reported() {
         "200ms",
     ];
     let none = run(silent).ends_with(1);
-    assert!(none.err.contains("no server found on lo"), "{}", none.err);
+    none.warns(&["no server found on lo"]);
 }

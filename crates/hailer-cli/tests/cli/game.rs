@@ -166,9 +166,5 @@ fn invalid_flags_are_one_line() {
         run([&["world"], flags].concat()).ends_with(2);
     }
     let chat = run([&["world"], GAME, &["--build", "12w28a"]].concat()).ends_with(2);
-    assert!(
-        chat.err.contains("12w28a") && chat.err.contains("12w30e"),
-        "{}",
-        chat.err
-    );
+    chat.warns(&["12w28a", "12w30e"]);
 }

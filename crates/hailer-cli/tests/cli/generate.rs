@@ -198,8 +198,8 @@ fn games_are_found_by_words() {
     assert!(found.contains("why it cannot be queried"), "{found}");
     assert!(found.contains("list of the master server"), "{found}");
     let nothing = run(["games", "no", "such", "game"]).ends_with(1);
-    assert!(nothing.err.contains("no game matches"), "{}", nothing.err);
+    nothing.warns(&["no game matches"]);
     let close = run(["games", "valhiem"]).ends_with(1);
-    assert!(close.err.contains("did you mean valheim?"), "{}", close.err);
+    close.warns(&["did you mean valheim?"]);
     assert_harmless(&all, false);
 }

@@ -12,7 +12,7 @@ use hailer::minecraft::game::types::*;
 use hailer::minecraft::game::{Build, Connection, Packet, PacketDirection, Role};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::LazyLock;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -494,11 +494,7 @@ fn long_texts_are_split_and_commands_move_the_player() {
         b"/walk x 3\n/walk 8 8\n/look 90 0\n/follow Ann\n/stop\n/quit\n",
     )
     .ends_with(0);
-    assert!(
-        chat_of_tool.err.contains("/walk takes x and z in blocks"),
-        "{}",
-        chat_of_tool.err
-    );
+    chat_of_tool.warns(&["/walk takes x and z in blocks"]);
     let received = server.received();
     assert_eq!(chat(&received), ["a".repeat(80), "b".repeat(80)]);
     assert!(quit(&received));
@@ -510,7 +506,7 @@ fn long_texts_are_split_and_commands_move_the_player() {
         ("xxxxxxxxxxxxxxxxx", "17 characters; at most 16"),
     ] {
         let printed = run(["join", "127.0.0.1:1", "--name", name]).ends_with(2);
-        assert!(printed.err.contains(error), "{}", printed.err);
+        printed.warns(&[error]);
     }
 }
 
@@ -525,11 +521,7 @@ fn signals_end_it_and_the_end_of_standard_input_does_not() {
     assert!(line.contains("joined"), "{line}");
     std::thread::sleep(Duration::from_millis(300));
     assert!(process.child.try_wait().unwrap().is_none());
-    let kill = Command::new("sh")
-        .args(["-c", &format!("kill -INT {}", process.child.id())])
-        .status()
-        .unwrap();
-    assert!(kill.success());
+    process.signal("INT");
     assert_eq!(process.wait().code(), Some(0));
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
@@ -713,8 +705,7 @@ fn invalid_flags_are_refused_immediately() {
 #[test]
 fn closed_output_ends_it() {
     let server = Server::start(Build::LATEST, Game::Usual);
-    let mut process = Process::start(&mut command(join(&server, Build::LATEST, &[])));
-    drop(process.child.stdout.take());
-    assert_eq!(process.wait().code(), Some(0));
+    let process = Process::start(&mut command(join(&server, Build::LATEST, &[])));
+    assert_eq!(process.ends_without_output().0, Some(0));
     assert!(quit(&server.received()));
 }

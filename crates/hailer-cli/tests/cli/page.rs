@@ -3,7 +3,6 @@
 use crate::tool::{Process, Serve, Temporary, command, run};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Longest wait for a result. Machines that run tests may be busy.
@@ -139,10 +138,7 @@ fn page_follows_the_configuration() {
         "",
     );
     page.read_exact(&mut [0; 12]).unwrap();
-    let kill = Command::new("sh")
-        .args(["-c", &format!("kill -TERM {}", monitor.process.child.id())])
-        .status();
-    assert!(kill.unwrap().success());
+    monitor.process.signal("TERM");
     let start = Instant::now();
     assert!(monitor.process.wait_at_most(WAIT).success());
     assert!(

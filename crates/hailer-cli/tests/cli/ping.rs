@@ -4,7 +4,6 @@ use crate::support::dns::{Dns, Record};
 use crate::support::{Server, closed, ids};
 use crate::tool::{Process, Serve, assert_harmless, command, run};
 use std::io::{BufRead, BufReader, Read};
-use std::process::Command;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -39,11 +38,7 @@ fn counts_loss_and_sets_the_exit_code() {
         .iter()
         .chain(&QUICK))
     .ends_with(1);
-    assert!(
-        output.out.contains("seq=2 ") && output.out.contains("2 sent, 0 answered, 100 % loss"),
-        "{}",
-        output.out
-    );
+    output.shows(&["seq=2 ", "2 sent, 0 answered, 100 % loss"]);
     assert!(!output.out.contains("NaN"), "{}", output.out);
 
     // Half of the requests are lost.
@@ -58,17 +53,13 @@ fn counts_loss_and_sets_the_exit_code() {
     });
     let target = format!("ugp://{}", server.address);
     let output = run(["ping", &target, "-c", "4"].iter().chain(&QUICK)).ends_with(1);
-    assert!(
-        output.out.contains("4 sent, 2 answered, 50 % loss"),
-        "{}",
-        output.out
-    );
+    output.shows(&["4 sent, 2 answered, 50 % loss"]);
 
     let output = run(["ping", &closed().to_string(), "-c", "1"]
         .iter()
         .chain(&QUICK))
     .ends_with(1);
-    assert!(output.out.contains("nothing listens"), "{}", output.out);
+    output.shows(&["nothing listens"]);
 }
 
 /// Servers of Teeworlds 0.7 do not reply to the first form, that of 0.6.
@@ -82,11 +73,7 @@ fn servers_that_answer_a_later_form_are_pinged() {
     });
     let target = format!("teeworlds://{}", server.address);
     let output = run(["ping", &target, "-c", "2"].iter().chain(&QUICK)).ends_with(0);
-    assert!(
-        output.out.contains("2 sent, 2 answered, 0 % loss"),
-        "{}",
-        output.out
-    );
+    output.shows(&["2 sent, 2 answered, 0 % loss"]);
 }
 
 #[test]
@@ -149,11 +136,7 @@ fn interrupted_ping_prints_its_summary() {
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     assert!(line.contains("seq=1"), "{line}");
-    let kill = Command::new("sh")
-        .args(["-c", &format!("kill -INT {}", process.child.id())])
-        .status()
-        .unwrap();
-    assert!(kill.success());
+    process.signal("INT");
     assert_eq!(process.wait().code(), Some(0));
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
@@ -185,7 +168,7 @@ fn missed_pings_are_not_sent_late() {
         "400ms",
     ])
     .ends_with(1);
-    assert!(output.out.contains("6 sent, 5 answered"), "{}", output.out);
+    output.shows(&["6 sent, 5 answered"]);
     let times: Vec<Instant> = received.try_iter().collect();
     assert_eq!(times.len(), 5);
     for pair in times.windows(2) {
@@ -260,8 +243,7 @@ fn invalid_flags_are_usage_errors() {
 fn closed_output_keeps_the_exit_code() {
     let serve = Serve::with(&["--demo"]);
     for (target, code) in [(serve.address(), 0), (closed().to_string(), 1)] {
-        let mut process = Process::start(&mut command(["ping", &target, "-c", "2", "-i", "100ms"]));
-        drop(process.child.stdout.take());
-        assert_eq!(process.wait().code(), Some(code));
+        let process = Process::start(&mut command(["ping", &target, "-c", "2", "-i", "100ms"]));
+        assert_eq!(process.ends_without_output().0, Some(code));
     }
 }

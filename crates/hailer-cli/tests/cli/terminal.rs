@@ -113,16 +113,7 @@ impl Terminal {
         assert!(!echoes(&self.terminal), "keys must not be echoed");
         match signal {
             "key" => self.press("q"),
-            signal => {
-                let kill = format!("kill -{signal} {}", self.process.child.id());
-                assert!(
-                    Command::new("sh")
-                        .args(["-c", &kill])
-                        .status()
-                        .unwrap()
-                        .success()
-                );
-            }
+            signal => self.process.signal(signal),
         }
         assert_eq!(self.wait(), Some(0), "{signal}");
         // Checks that the command left the alternate screen and restored the cursor.

@@ -82,6 +82,18 @@ impl Finished {
         );
     }
 
+    /// Asserts that standard output contains all of these texts.
+    #[track_caller]
+    pub(crate) fn shows<T: AsRef<str>>(&self, expected: &[T]) {
+        contains_all(&self.out, expected);
+    }
+
+    /// Asserts that standard error contains all of these texts.
+    #[track_caller]
+    pub(crate) fn warns<T: AsRef<str>>(&self, expected: &[T]) {
+        contains_all(&self.err, expected);
+    }
+
     /// Parses each line of standard output as JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Vec<serde_json::Value> {
@@ -91,6 +103,15 @@ impl Finished {
                 serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
             })
             .collect()
+    }
+}
+
+/// Asserts that a text contains all of these.
+#[track_caller]
+pub(crate) fn contains_all<T: AsRef<str>>(text: &str, expected: &[T]) {
+    for expected in expected {
+        let expected = expected.as_ref();
+        assert!(text.contains(expected), "no {expected:?} in {text}");
     }
 }
 
@@ -149,6 +170,24 @@ impl Process {
         Self {
             child: command.spawn().unwrap(),
         }
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        let kill = format!("kill -{signal} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Closes standard output and waits for the end. Returns the exit code and the text on standard
+    /// error.
+    pub(crate) fn ends_without_output(mut self) -> (Option<i32>, String) {
+        drop(self.child.stdout.take());
+        let status = self.wait();
+        let mut output = String::new();
+        let mut err = self.child.stderr.take().unwrap();
+        err.read_to_string(&mut output).unwrap();
+        (status.code(), output)
     }
 
     /// Waits for the command to end. Panics after `TIMEOUT`.
@@ -268,19 +307,13 @@ impl Serve {
 
     /// Sends a signal to the process.
     pub(crate) fn signal(&self, signal: &str) {
-        let kill = Command::new("sh")
-            .args(["-c", &format!("kill -{signal} {}", self.process.child.id())])
-            .status();
-        assert!(kill.unwrap().success());
+        self.process.signal(signal);
     }
 
     /// Sends a signal and waits for the process to end. Returns its exit code and the text on
     /// standard error.
     pub(crate) fn stop(mut self, signal: &str) -> (Option<i32>, String) {
-        let kill = Command::new("sh")
-            .args(["-c", &format!("kill -{signal} {}", self.process.child.id())])
-            .status();
-        assert!(kill.unwrap().success());
+        self.process.signal(signal);
         let status = self.process.wait();
         let mut output = String::new();
         self.err
