@@ -12,6 +12,7 @@ mod config;
 #[cfg(all(test, feature = "game", feature = "monitor", feature = "parquet"))]
 mod examples;
 mod exit;
+mod files;
 mod http_client;
 mod log;
 mod observe;

@@ -3,6 +3,7 @@
 use super::{block_on, service::stopped};
 use crate::args::Farm as Args;
 use crate::exit::{Exit, OrUsage, usage};
+use crate::print::above_zero;
 use anyhow::Context;
 use hailer::proto::Protocol;
 use hailer::proto::registry;
@@ -134,20 +135,9 @@ fn summary(counts: &FarmCounts) -> String {
         (counts.unsent, "that the system did not send"),
         (counts.overflows, "lost because the receive queue was full"),
     ];
-    let mut others: Vec<_> = reasons
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .collect();
-    others.extend(
-        counts
-            .dropped
-            .iter()
-            .map(|(reason, count)| (*count, super::service::reason_text(reason))),
-    );
-    let others: Vec<_> = others
-        .into_iter()
-        .map(|(count, reason)| format!("{count} {reason}"))
-        .collect();
+    let dropped = counts.dropped.iter();
+    let dropped = dropped.map(|(reason, count)| (*count, super::service::reason_text(reason)));
+    let others = above_zero(reasons.into_iter().chain(dropped));
     let doubled = if counts.duplicated > 0 {
         format!(" ({} twice)", counts.duplicated)
     } else {
@@ -161,10 +151,9 @@ fn summary(counts: &FarmCounts) -> String {
             counted(connections, "connection")
         ),
     };
-    let ending = if others.is_empty() {
-        String::new()
-    } else {
-        format!("; {}", others.join(", "))
+    let ending = match &*others {
+        "" => String::new(),
+        others => format!("; {others}"),
     };
     format!(
         "{received} received: {} sent{doubled}{ending}",

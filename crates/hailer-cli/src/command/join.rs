@@ -3,6 +3,7 @@
 use super::secrets;
 use crate::args::Join as Args;
 use crate::exit::{Exit, as_known, usage};
+use crate::files::{create_private, folder_of};
 use crate::print::game::{End, EventPrinter};
 use crate::print::{columns, stderr};
 use anstream::ColorChoice;
@@ -14,7 +15,7 @@ use hailer::minecraft::proxy::{SessionSecret, Side};
 use hailer::minecraft::{Join, JoinError, JoinSession, Recorder, join};
 use hailer::proto::Transport;
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufRead, BufWriter, ErrorKind, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -186,11 +187,7 @@ fn config(args: &Args) -> Join {
 /// Creates the recording before connecting, so that an invalid path fails early. Only the owner can
 /// read the file. It never replaces another, since a session cannot be repeated.
 fn create(path: &Path) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    match options.open(path) {
+    match create_private(path) {
         Ok(file) => Ok(file),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             usage!(
@@ -204,10 +201,7 @@ fn create(path: &Path) -> anyhow::Result<File> {
 
 /// Fails early if the folder of the map does not exist.
 fn has_folder(path: &Path) -> anyhow::Result<()> {
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     if !folder.is_dir() {
         usage!(
             "--map {}: there is no folder {}",

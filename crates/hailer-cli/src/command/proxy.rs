@@ -4,6 +4,7 @@ use super::secrets;
 use super::service::interrupted;
 use crate::args::Proxy as Args;
 use crate::exit::{Exit, usage};
+use crate::files::{create_private, folder_of};
 use crate::packet_filter::PacketFilter;
 use crate::print::packet::{Form, PacketView};
 use crate::print::stderr;
@@ -16,7 +17,7 @@ use hailer::minecraft::game::{Build, ClientHello, PacketDirection, PacketError, 
 use hailer::minecraft::proxy::{Proxy, ProxyConfig, ProxyEvent, ProxyObserver, SessionEnd};
 use hailer::proto::wire::counted;
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -417,10 +418,7 @@ impl Records {
             usage!("--record {}: no name of a file", path.display())
         };
         let extension = part(path.extension()).unwrap_or_else(|| "hlr".into());
-        let folder = path
-            .parent()
-            .filter(|folder| !folder.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
+        let folder = folder_of(path);
         if !folder.is_dir() {
             usage!(
                 "--record {}: there is no folder {}",
@@ -447,11 +445,7 @@ impl Records {
             let path = self
                 .folder
                 .join(format!("{}{number}.{}", self.stem, self.extension));
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            match options.open(&path) {
+            match create_private(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 file => {
                     return file.map_err(|error| {

@@ -10,10 +10,11 @@
 //! that begin with `#` are comments.
 
 use crate::exit::{OrUsage, usage};
+use crate::files::append_private;
 use hailer::minecraft::game::Build;
 use hailer::minecraft::proxy;
 use hailer::proto::wire::hexadecimal;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,13 +25,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// # Errors
 /// The file cannot be opened.
 pub(crate) fn append(path: &Path) -> anyhow::Result<File> {
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    Ok(options
-        .open(path)
-        .or_usage_in(format_args!("--secrets {}", path.display()))?)
+    Ok(append_private(path).or_usage_in(format_args!("--secrets {}", path.display()))?)
 }
 
 /// Appends a line.

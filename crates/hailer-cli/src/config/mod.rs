@@ -38,7 +38,7 @@ use crate::observe::ObserverConfig;
 use crate::simulated::population::Population;
 use hailer::Status;
 use hailer::proto::{Options, Protocol, Secret};
-use hailer::respond::RelayVerification;
+use hailer::respond::PoolConfig;
 use hailer::respond::source::poll::Poll;
 use hailer::respond::source::push::Place;
 use hailer::respond::source::{Policy, Published, TimedStatus};
@@ -55,7 +55,8 @@ pub(crate) const EXAMPLE: &str = include_str!("../example-serve.toml");
 #[derive(Default)]
 pub(crate) struct ServeConfig {
     pub(crate) servers: Vec<ServerConfig>,
-    pub(crate) engine: EngineConfig,
+    /// The table `[engine]`.
+    pub(crate) engine: PoolConfig,
     pub(crate) observe: ObserverConfig,
 }
 
@@ -154,28 +155,6 @@ pub(crate) struct ListenConfig {
     /// The secret of challenge tokens, if several nodes share it. `None`: a random one, renewed
     /// every hour.
     pub(crate) secret: Option<[u8; 16]>,
-}
-
-/// The table `[engine]`. `None` means the library's default.
-#[derive(Debug, Default, PartialEq)]
-pub(crate) struct EngineConfig {
-    /// Number of threads. `None`: one for each core.
-    pub(crate) workers: Option<usize>,
-    pub(crate) relay_sessions: Option<usize>,
-    pub(crate) relay_idle: Option<Duration>,
-    pub(crate) relay_verification: Option<RelayVerification>,
-    pub(crate) connections: Option<usize>,
-    pub(crate) connections_per_network: Option<usize>,
-    pub(crate) unverified_per_source: Allowance,
-    pub(crate) unverified_total: Allowance,
-    pub(crate) verified_per_source: Allowance,
-}
-
-/// Limits of replies per second. `None` means the library's default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Allowance {
-    pub(crate) bytes: Option<u32>,
-    pub(crate) packets: Option<u32>,
 }
 
 impl StatusSource {

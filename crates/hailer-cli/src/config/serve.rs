@@ -8,19 +8,20 @@ use super::reader::{
 };
 use super::status::StatusConfig;
 use super::{
-    Allowance, EngineConfig, ExternalSource, HookAction, HookConfig, ListenConfig, MIN_TOKEN_BYTES,
-    PushConfig, ServeConfig, ServerConfig, SourceOrigin, StatusSource,
+    ExternalSource, HookAction, HookConfig, ListenConfig, MIN_TOKEN_BYTES, PushConfig, ServeConfig,
+    ServerConfig, SourceOrigin, StatusSource,
 };
+use crate::files::folder_of;
 use crate::observe::{Control, ObserverConfig};
 use crate::simulated::population::Population;
 use crate::values::wrong_port;
 use hailer::proto::model::{Value, colored};
 use hailer::proto::registry;
 use hailer::proto::{Discovery, Keys, Options, Protocol, Secret};
-use hailer::respond::RelayVerification;
 use hailer::respond::source::poll::{MIN_EVERY, Poll};
 use hailer::respond::source::push::Place;
 use hailer::respond::source::{Policy, Stale, Wording};
+use hailer::respond::{PoolConfig, RelayVerification};
 use hailer::support::catalog::closest;
 use hailer::{ClientConfig, Status, Target};
 use serde::Deserialize;
@@ -810,11 +811,10 @@ impl SourceInput {
 
 fn file_origin(file: &Spanned<PathBuf>, checker: &mut Checker<'_>) -> Option<SourceOrigin> {
     let path = checker.folder.join(file.get_ref());
-    let parent = path.parent().filter(|parent| *parent != Path::new(""));
     // The file may be created later. A missing folder is probably a typing error.
     let problem = if file.get_ref().as_os_str().is_empty() || path.is_dir() {
         "is a folder"
-    } else if !parent.unwrap_or(Path::new(".")).is_dir() {
+    } else if !folder_of(&path).is_dir() {
         "is in a folder that does not exist"
     } else {
         return Some(SourceOrigin::File(path));
@@ -867,33 +867,60 @@ impl PushInput {
 }
 
 impl EngineInput {
-    fn config(&self) -> EngineConfig {
-        let budget = &self.budget;
-        EngineConfig {
-            workers: Some(self.workers.0).filter(|workers| *workers > 0),
-            relay_sessions: self.relay.sessions.map(|sessions| sessions.0),
-            relay_idle: self.relay.idle.as_ref().map(|idle| idle.0),
-            relay_verification: self.relay.verify.map(|verify| match verify {
-                VerifyInput::Echo => RelayVerification::Echo,
-                VerifyInput::Ratio => RelayVerification::Ratio,
-                VerifyInput::Off => RelayVerification::Off,
-            }),
-            connections: self.connections.total.map(|total| total.0),
-            connections_per_network: self.connections.per_network.map(|most| most.0),
-            unverified_per_source: allowance(budget.unverified_per_source.as_ref()),
-            unverified_total: allowance(budget.unverified_total.as_ref()),
-            verified_per_source: allowance(budget.verified_per_source.as_ref()),
+    /// Returns the library's default with the settings of the file.
+    fn config(&self) -> PoolConfig {
+        let mut config = PoolConfig::default();
+        config.workers = self.workers.0;
+        let relay = &self.relay;
+        set(
+            &mut config.relay_sessions,
+            relay.sessions.map(|most| most.0),
+        );
+        set(
+            &mut config.relay_idle,
+            relay.idle.as_ref().map(|idle| idle.0),
+        );
+        let verification = relay.verify.map(|verify| match verify {
+            VerifyInput::Echo => RelayVerification::Echo,
+            VerifyInput::Ratio => RelayVerification::Ratio,
+            VerifyInput::Off => RelayVerification::Off,
+        });
+        set(&mut config.relay_verification, verification);
+        let limits = &mut config.connections;
+        set(&mut limits.total, self.connections.total.map(|most| most.0));
+        let per_network = self.connections.per_network;
+        set(&mut limits.per_network, per_network.map(|most| most.0));
+        let budget = &mut config.budget;
+        for (input, bytes, packets) in [
+            (
+                &self.budget.unverified_per_source,
+                &mut budget.unverified_per_source,
+                &mut budget.unverified_packets,
+            ),
+            (
+                &self.budget.unverified_total,
+                &mut budget.unverified_total,
+                &mut budget.unverified_total_packets,
+            ),
+            (
+                &self.budget.verified_per_source,
+                &mut budget.verified_per_source,
+                &mut budget.verified_packets,
+            ),
+        ] {
+            if let Some(TextOr(input)) = input {
+                set(bytes, input.bytes.as_ref().map(|bytes| bytes.0));
+                set(packets, input.packets.map(|packets| packets.0));
+            }
         }
+        config
     }
 }
 
-fn allowance(input: Option<&TextOr<AllowanceInput>>) -> Allowance {
-    let Some(TextOr(input)) = input else {
-        return Allowance::default();
-    };
-    Allowance {
-        bytes: input.bytes.as_ref().map(|bytes| bytes.0),
-        packets: input.packets.map(|packets| packets.0),
+/// Replaces a default by a value of the file, if it has one.
+fn set<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
     }
 }
 

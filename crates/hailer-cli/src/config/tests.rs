@@ -88,23 +88,7 @@ fn the_example_is_sound_with_and_without_its_optional_settings() {
     let (config, warnings) =
         read_text(&full_example()).unwrap_or_else(|problem| panic!("{problem}"));
     assert_eq!((config.servers.len(), warnings), (5, Vec::<String>::new()));
-    let budget = hailer::respond::Budget::default();
-    let connections = hailer::respond::PoolConfig::default().connections;
-    let allow = |bytes, packets| Allowance {
-        bytes: Some(bytes),
-        packets: Some(packets),
-    };
-    let engine = EngineConfig {
-        workers: None,
-        relay_sessions: Some(1024),
-        relay_idle: Some(Duration::from_secs(60)),
-        relay_verification: Some(RelayVerification::Echo),
-        connections: Some(connections.total),
-        connections_per_network: Some(connections.per_network),
-        unverified_per_source: allow(budget.unverified_per_source, budget.unverified_packets),
-        unverified_total: allow(budget.unverified_total, budget.unverified_total_packets),
-        verified_per_source: allow(budget.verified_per_source, budget.verified_packets),
-    };
+    let engine = PoolConfig::default();
     assert_eq!(config.engine, engine, "the example shows the defaults");
 }
 
@@ -238,18 +222,17 @@ fn every_key_has_its_effect() {
     let config = read(&folder.join("config.toml"));
     fs::remove_dir_all(&folder).unwrap();
     let (config, _) = config.unwrap();
-    let allow = |bytes, packets| Allowance { bytes, packets };
-    let engine = EngineConfig {
-        workers: Some(3),
-        relay_sessions: Some(9),
-        relay_idle: Some(Duration::from_secs(5)),
-        relay_verification: Some(RelayVerification::Ratio),
-        connections: Some(7),
-        connections_per_network: Some(3),
-        unverified_per_source: allow(Some(8192), None),
-        unverified_total: allow(None, Some(40)),
-        verified_per_source: allow(Some(2_000_000), Some(1)),
-    };
+    let mut engine = PoolConfig::default();
+    engine.workers = 3;
+    engine.relay_sessions = 9;
+    engine.relay_idle = Duration::from_secs(5);
+    engine.relay_verification = RelayVerification::Ratio;
+    engine.connections.total = 7;
+    engine.connections.per_network = 3;
+    engine.budget.unverified_per_source = 8192;
+    engine.budget.unverified_total_packets = 40;
+    engine.budget.verified_per_source = 2_000_000;
+    engine.budget.verified_packets = 1;
     assert_eq!(config.engine, engine);
     let control = Control::At(folder.join("control.sock"));
     let metrics = Some("[::1]:9100".parse().unwrap());

@@ -14,6 +14,7 @@
 
 use super::snapshot::{SCHEMA, Snapshot};
 use super::{MAX_CLIENTS, TakeSnapshot};
+use crate::files::folder_of;
 use anyhow::{Context, anyhow, bail};
 use hailer::support::listen::accept_failed;
 use hailer::support::unix::{self, SocketFile};
@@ -78,10 +79,7 @@ struct Refusal {
 pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
     let shown = path.display();
     let hint = "--control PATH chooses another place";
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     match std::fs::DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if !folder.is_dir() => {
             return Err(error)

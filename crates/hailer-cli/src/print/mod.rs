@@ -116,6 +116,15 @@ fn wrapped_to(text: &str, indent: usize, width: usize) -> String {
     out
 }
 
+/// Lists the counts above zero with their words: `2 lost, 3 refused`.
+pub(crate) fn above_zero<'a>(counts: impl IntoIterator<Item = (u64, &'a str)>) -> String {
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts: Vec<_> = counts
+        .map(|(count, words)| format!("{count} {words}"))
+        .collect();
+    counts.join(", ")
+}
+
 /// Formats a number in about four characters: `0`, `0.4`, `12`, `950`, `1.2k`, `34k`, `5.6M`.
 pub(crate) fn rate(number: f64) -> String {
     scaled(number, ["", "k", "M", "G", "T"])

@@ -60,6 +60,27 @@ struct PacketOrigin<'a> {
     seconds: Option<f64>,
 }
 
+impl<'a> PacketOrigin<'a> {
+    /// Returns the view of a packet at this place.
+    fn packet(
+        self,
+        direction: PacketDirection,
+        build: Build,
+        offset: u64,
+        bytes: &'a [u8],
+    ) -> PacketView<'a> {
+        PacketView {
+            place: self.text,
+            connection: None,
+            time: self.seconds,
+            direction,
+            build,
+            offset,
+            bytes,
+        }
+    }
+}
+
 impl<'a> Game<'a> {
     pub(super) fn new(args: &'a Decode) -> anyhow::Result<Self> {
         let direction = args.direction.map(|direction| match direction {
@@ -211,15 +232,7 @@ impl<'a> Game<'a> {
                 },
             };
             self.is_sound = false;
-            let shown = PacketView {
-                place: place.text,
-                connection: None,
-                time: place.seconds,
-                direction: entry.direction,
-                build,
-                offset,
-                bytes: &entry.bytes,
-            };
+            let shown = place.packet(entry.direction, build, offset, &entry.bytes);
             shown.broken(out, &broken, self.form)?;
         }
         Ok(())
@@ -299,22 +312,7 @@ impl<'a> Game<'a> {
         if self.args.game.summary {
             return Ok(());
         }
-        let &TapPacket {
-            direction,
-            build,
-            offset,
-            ref bytes,
-            ..
-        } = seen;
-        let shown = PacketView {
-            place: place.text,
-            connection: None,
-            time: place.seconds,
-            direction,
-            build,
-            offset,
-            bytes,
-        };
+        let shown = place.packet(seen.direction, seen.build, seen.offset, &seen.bytes);
         Ok(shown.packet(out, &seen.packet, self.form)?)
     }
 
@@ -334,15 +332,7 @@ impl<'a> Game<'a> {
         };
         let build = tap.likely();
         let bytes = tap.rest(direction);
-        let shown = PacketView {
-            place: place.text,
-            connection: None,
-            time: place.seconds,
-            direction,
-            build,
-            offset: broken.at,
-            bytes,
-        };
+        let shown = place.packet(direction, build, broken.at, bytes);
         shown.broken(out, broken, self.form)?;
         out.flush()?;
         stderr!("\x1b[31m{direction}:\x1b[0m {broken}; nothing after it can be read");
@@ -399,15 +389,7 @@ impl<'a> Game<'a> {
                 self.is_sound = false;
                 let build = tap.likely();
                 let offset = tap.at(direction);
-                let shown = PacketView {
-                    place: "",
-                    connection: None,
-                    time: None,
-                    direction,
-                    build,
-                    offset,
-                    bytes: rest,
-                };
+                let shown = PacketOrigin::default().packet(direction, build, offset, rest);
                 shown.broken(out, &cut(rest, direction, build, offset), self.form)?;
                 out.flush()?;
                 stderr!("\x1b[33mnote:\x1b[0m {name}, {direction}: ends in the middle of a packet");

@@ -8,6 +8,7 @@ use crate::args::{
 use crate::command::watch::remote::{away, escape, reach};
 use crate::config::monitor as config;
 use crate::exit::{Exit, OrUsage, usage};
+use crate::files::create_private;
 use crate::print::{line, stderr, table};
 use anyhow::{Context, bail};
 use futures_util::StreamExt;
@@ -17,7 +18,7 @@ use hailer_monitor::history::{
     ExportSelection, Format, History, HistoryError, Record, RecordWriter, Records, Table, read,
 };
 use serde_json::{Map, Value, json};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use table::Fit;
@@ -201,7 +202,7 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
     let mut partial = args.output.clone().into_os_string();
     partial.push(".part");
     let partial = PathBuf::from(partial);
-    let file = create_private(&partial).or_usage_in(partial.display())?;
+    let file = create(&partial).or_usage_in(partial.display())?;
     let written = write_all(&history, selection, format, file).await;
     let count = match written {
         Ok(count) => count,
@@ -216,17 +217,13 @@ pub(super) async fn export(args: &MonitorExport) -> anyhow::Result<Exit> {
 }
 
 /// Creates a file that only its owner can read, since an export contains player names.
-fn create_private(path: &Path) -> std::io::Result<File> {
+fn create(path: &Path) -> std::io::Result<File> {
     // The mode applies only to new files, so remove what an interrupted export left.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    create_private(path)
 }
 
 /// File format of an export.
@@ -433,7 +430,7 @@ mod tests {
         // A file of an interrupted export that all users can read.
         std::fs::write(&path, "old").unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        let file = create_private(&path).unwrap();
+        let file = create(&path).unwrap();
         let metadata = file.metadata().unwrap();
         assert_eq!(
             (metadata.permissions().mode() & 0o777, metadata.len()),

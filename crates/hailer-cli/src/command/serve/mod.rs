@@ -28,7 +28,7 @@ use hailer::proto::minecraft_status::lan;
 use hailer::proto::wire::counted;
 use hailer::proto::{Keys, Transport};
 use hailer::respond::{
-    Board, Counts, ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool,
+    Board, Counts, ListenError, ListenerConfig, ListenerCounts, ResponderPool,
 };
 use hailer::support::random_secret;
 use std::io::Write;
@@ -126,10 +126,9 @@ async fn serve(
     // Must be first: SIGHUP ends a process without a handler.
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
     let servers = &config.servers;
-    let pool_config = pool_config(&config.engine);
-    let few_files = open_files::raise_limit(servers, &pool_config);
+    let few_files = open_files::raise_limit(servers, &config.engine);
     let mut generation = Generation::new(servers, None, inherited)?;
-    let pool = ResponderPool::start(generation.listeners.clone(), &pool_config);
+    let pool = ResponderPool::start(generation.listeners.clone(), &config.engine);
     let pool = Arc::new(pool.map_err(with_hint)?);
     let problems = generation
         .open(servers, &pool, &mut Sources::default())
@@ -226,10 +225,9 @@ async fn reload(
     let (wanted, warnings) = config::read(path)?;
     let servers = &wanted.servers;
     let new = Generation::new(servers, Some(generation), inherited)?;
-    let pool_config = pool_config(&wanted.engine);
-    let few_files = open_files::raise_limit(servers, &pool_config);
+    let few_files = open_files::raise_limit(servers, &wanted.engine);
     pool.reload(new.requested_listeners()).map_err(with_hint)?;
-    pool.configure(&pool_config);
+    pool.configure(&wanted.engine);
     // Stop the old sources first: a new one may use the same listening address. Networks stay
     // connected.
     generation.sources.stop().await;
@@ -247,7 +245,7 @@ async fn reload(
 
 /// Returns a note about changed settings that need a restart.
 fn needs_restart(running: &ServeConfig, wanted: &ServeConfig, workers: usize) -> Option<String> {
-    let threads = pool_config(&wanted.engine).threads();
+    let threads = wanted.engine.threads();
     let mut changes = Vec::new();
     if threads != workers {
         changes.push(format!("workers = {threads} ({workers} now)"));
@@ -266,30 +264,6 @@ fn observe_config(args: &Serve, file: &observe::ObserverConfig) -> observe::Obse
     if config.control == observe::Control::Default {
         config.control = file.control.clone();
     }
-    config
-}
-
-fn pool_config(file: &config::EngineConfig) -> PoolConfig {
-    let mut config = PoolConfig::default();
-    config.workers = file.workers.unwrap_or_default();
-    config.relay_sessions = file.relay_sessions.unwrap_or(config.relay_sessions);
-    config.relay_idle = file.relay_idle.unwrap_or(config.relay_idle);
-    config.relay_verification = file.relay_verification.unwrap_or_default();
-    let connections = &mut config.connections;
-    connections.total = file.connections.unwrap_or(connections.total);
-    connections.per_network = file
-        .connections_per_network
-        .unwrap_or(connections.per_network);
-    let budget = &mut config.budget;
-    let unverified = file.unverified_per_source;
-    budget.unverified_per_source = unverified.bytes.unwrap_or(budget.unverified_per_source);
-    budget.unverified_packets = unverified.packets.unwrap_or(budget.unverified_packets);
-    let total = file.unverified_total;
-    budget.unverified_total = total.bytes.unwrap_or(budget.unverified_total);
-    budget.unverified_total_packets = total.packets.unwrap_or(budget.unverified_total_packets);
-    let verified = file.verified_per_source;
-    budget.verified_per_source = verified.bytes.unwrap_or(budget.verified_per_source);
-    budget.verified_packets = verified.packets.unwrap_or(budget.verified_packets);
     config
 }
 

@@ -6,9 +6,9 @@
 //! files are not synced to disk: a power cut may lose more than one second, and resuming fails if
 //! the output is shorter than recorded.
 
-use super::files::append_suffix;
 use super::tally;
 use crate::exit::usage;
+use crate::files::append_suffix;
 use hailer::sweep::{Counts, Position};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -12,7 +12,6 @@
 
 mod checkpoint;
 mod encoder;
-mod files;
 mod options;
 mod output;
 mod progress;
@@ -22,9 +21,9 @@ mod targets;
 use super::stop::{Cause, StopRequest};
 use crate::args::Sweep;
 use crate::exit::{Exit, OrUsage, usage};
+use crate::files::append_suffix;
 use crate::print::{fields, stderr, table};
 use checkpoint::Checkpoint;
-use files::append_suffix;
 use hailer::sweep::{Counts, Position, Skipped};
 use options::OutputOptions;
 use output::{Output, OutputConfig};

@@ -1,9 +1,9 @@
 //! Options of a sweep, checked before it sends anything.
 
 use super::encoder::Encoder;
-use super::files::append_suffix;
 use crate::args::{self, Format, Sweep};
 use crate::exit::usage;
+use crate::files::append_suffix;
 use crate::print::csv::Csv;
 use crate::print::fields::{self, Field};
 #[cfg(feature = "parquet")]

@@ -1,7 +1,7 @@
 //! Progress of a sweep on standard error: a bar while it runs, and a summary at its end.
 
 use super::tally;
-use crate::print::stderr;
+use crate::print::{above_zero, stderr};
 use hailer::proto::wire::counted;
 use hailer::sweep::{Counts, Progress, Skipped};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -106,20 +106,15 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
         sum.answered,
         percent(sum.answered, ended)
     );
-    let rest = [
+    let rest = above_zero([
         (sum.timed_out, "silent"),
         (sum.port_closed, "closed"),
         (sum.unreachable, "unreachable"),
         (sum.invalid, "with a refusal or an invalid reply"),
         (sum.unresolved, "names without an address"),
-    ];
-    let rest: Vec<_> = rest
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
+    ]);
     if !rest.is_empty() {
-        stderr!("{}", rest.join(", "));
+        stderr!("{rest}");
     }
     stderr!(
         "{} sent, {} received, about {} lost in the network",
@@ -127,19 +122,14 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
         sum.datagrams_received,
         share(lost(sum))
     );
-    let odd = [
+    let odd = above_zero([
         (sum.dropped_datagrams, "dropped from our receive queue"),
         (sum.stray_datagrams, "from unknown addresses or too late"),
         (sum.duplicate_datagrams, "duplicates"),
         (sum.forged_refusals, "forged refusals"),
-    ];
-    let odd: Vec<_> = odd
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
+    ]);
     if !odd.is_empty() {
-        stderr!("{}", odd.join(", "));
+        stderr!("{odd}");
     }
     if let Some(words) = skipped(excluded) {
         stderr!("{words}");
@@ -148,22 +138,12 @@ pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
 
 /// Describes the skipped targets. Returns `None` if there are none.
 pub(super) fn skipped(skipped: &Skipped) -> Option<String> {
-    let Skipped {
-        duplicates,
-        excluded,
-        reserved,
-    } = *skipped;
-    let counts = [
-        (duplicates, "given twice"),
-        (excluded, "excluded"),
-        (reserved, "reserved addresses"),
-    ];
-    let counts = counts
-        .iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"));
-    let counts: Vec<_> = counts.collect();
-    (!counts.is_empty()).then(|| format!("left out: {}", counts.join(", ")))
+    let counts = above_zero([
+        (skipped.duplicates, "given twice"),
+        (skipped.excluded, "excluded"),
+        (skipped.reserved, "reserved addresses"),
+    ]);
+    (!counts.is_empty()).then(|| format!("left out: {counts}"))
 }
 
 /// Returns the share of lost datagrams, from 0 to 1, as estimated from servers that replied.
