@@ -1,7 +1,7 @@
 //! Paths and modes of the files that commands write.
 
+#[cfg(any(feature = "game", feature = "monitor"))]
 use std::fs::{File, OpenOptions};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Appends a suffix to a path: `out.csv` becomes `out.csv.checkpoint`.
@@ -23,7 +23,8 @@ pub(crate) fn folder_of(path: &Path) -> &Path {
 ///
 /// # Errors
 /// The file exists, or cannot be created.
-pub(crate) fn create_private(path: &Path) -> io::Result<File> {
+#[cfg(any(feature = "game", feature = "monitor"))]
+pub(crate) fn create_private(path: &Path) -> std::io::Result<File> {
     private().write(true).create_new(true).open(path)
 }
 
@@ -31,10 +32,12 @@ pub(crate) fn create_private(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// The file cannot be opened.
-pub(crate) fn append_private(path: &Path) -> io::Result<File> {
+#[cfg(feature = "game")]
+pub(crate) fn append_private(path: &Path) -> std::io::Result<File> {
     private().append(true).create(true).open(path)
 }
 
+#[cfg(any(feature = "game", feature = "monitor"))]
 fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]

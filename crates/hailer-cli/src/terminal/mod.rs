@@ -9,8 +9,11 @@
 //! It owns the terminal, the event loop, the shared keys and the frame around a [`Program`]. It uses
 //! `print`, and no command.
 
+#[cfg(feature = "monitor")]
+pub(crate) mod chart;
 mod ink;
 pub(crate) mod sections;
+#[cfg(feature = "monitor")]
 pub(crate) mod text;
 pub(crate) mod widgets;
 

@@ -42,6 +42,16 @@ fn is_blank(line: &Line<'_>) -> bool {
     line.spans.iter().all(|span| span.content.trim().is_empty())
 }
 
+/// Cuts spans to a width.
+pub(crate) fn fitting(spans: Vec<Span<'static>>, width: usize) -> Line<'static> {
+    let mut fitting = BoundedLine::new(width);
+    spans
+        .into_iter()
+        .take_while(|span| fitting.push(&span.content, span.style))
+        .for_each(drop);
+    fitting.line()
+}
+
 /// A line of text spans that stops at a width.
 pub(crate) struct BoundedLine {
     spans: Vec<Span<'static>>,

@@ -4,9 +4,9 @@ use super::board::{Entry, SamplePoint, ServerHistory};
 use super::cells::{speed, state, uptime};
 use super::screen::WatchScreen;
 use crate::print::{line, padded, since};
-use crate::terminal::text::colored_lines;
-use crate::terminal::widgets::{self, both_ends, dim, fitting, halves, heading, in_color};
-use crate::terminal::widgets::{bold, lines};
+use crate::terminal::chart::chart;
+use crate::terminal::text::{colored_lines, fitting};
+use crate::terminal::widgets::{bold, both_ends, dim, halves, heading, in_color, lines};
 use hailer::proto::Text;
 use hailer::proto::wire::counted;
 use hailer_monitor::health::State;
@@ -52,16 +52,16 @@ pub(super) fn draw(
             Layout::vertical([Constraint::Fill(1); 2]).areas(charts)
         };
         let samples = samples(entry, past);
-        let mut chart = |side, title, color, number: fn(&SamplePoint) -> Option<f32>| {
+        let mut draw = |side, title, color, number: fn(&SamplePoint) -> Option<f32>| {
             let seconds = |at: Millis| at.saturating_sub(now) as f64 / 1e3;
             let points = samples
                 .iter()
                 .map(|sample| (seconds(sample.at), number(sample)));
             let points: Vec<_> = points.collect();
-            widgets::chart(frame, side, title, &points, color);
+            chart(frame, side, title, &points, color);
         };
-        chart(sides[0], "players", Color::Cyan, |sample| sample.players);
-        chart(sides[1], "latency, ms", Color::Green, |sample| {
+        draw(sides[0], "players", Color::Cyan, |sample| sample.players);
+        draw(sides[1], "latency, ms", Color::Green, |sample| {
             sample.latency
         });
     }
