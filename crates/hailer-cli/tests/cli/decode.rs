@@ -116,17 +116,10 @@ fn marks_the_first_invalid_byte() {
 
 #[test]
 fn protocol_and_direction_can_be_set() {
-    let output = run([
-        "decode",
-        "--json",
-        "--protocol",
-        "minecraft-query",
-        "--direction",
-        "reply",
-        "09000000013100",
-    ])
-    .ends_with(0)
-    .json();
+    let output =
+        run("decode --json --protocol minecraft-query --direction reply 09000000013100".split(' '))
+            .ends_with(0)
+            .json();
     assert_eq!(
         (&output[0]["protocol"], &output[0]["direction"]),
         (&"minecraft-query".into(), &"reply".into())

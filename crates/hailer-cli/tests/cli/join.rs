@@ -639,28 +639,14 @@ fn follows_srv_records() {
         ("host.example.test", Record::Address(server.address.ip())),
     ]);
     let dns = dns.address().to_string();
-    run([
-        "join",
-        "Play.Example.test",
-        "--name-server",
-        &dns,
-        "--for",
-        "100ms",
-    ])
-    .ends_with(0);
+    run(format!("join Play.Example.test --name-server {dns} --for 100ms").split(' ')).ends_with(0);
     let received = server.received();
     let Packet::Handshake(handshake) = &received[0] else {
         panic!("{:?}", received[0])
     };
     assert!(handshake.host == *"play.example.test" && handshake.name == *"Hailer");
-    let chat = run([
-        "join",
-        "nobody.example.test",
-        "--name-server",
-        &dns,
-        "--json",
-    ])
-    .ends_with(1);
+    let chat =
+        run(format!("join nobody.example.test --name-server {dns} --json").split(' ')).ends_with(1);
     assert_eq!(check("join-v2.json", &chat)[0]["end"], "name-not-found");
     // The user did not type the host and the port of the record.
     let gone = run(["join", "play.example.test", "--name-server", &dns]).ends_with(1);

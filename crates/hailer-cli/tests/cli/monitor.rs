@@ -335,13 +335,8 @@ fn invalid_configurations_name_the_line_and_the_correction() {
     ] {
         check(text).fails_as_usage(hint);
     }
-    run([
-        "monitor",
-        "--check-config",
-        "--config",
-        "/no/such/configuration",
-    ])
-    .fails_as_usage("/no/such/configuration: ");
+    run("monitor --check-config --config /no/such/configuration".split(' '))
+        .fails_as_usage("/no/such/configuration: ");
 }
 
 #[test]

@@ -15,14 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 fn demo_starts_with_a_year_of_history() {
     let folder = Temporary::path("demo");
     std::fs::create_dir(&folder).unwrap();
-    let mut command = command([
-        "monitor",
-        "--demo",
-        "--listen",
-        "127.0.0.1:0",
-        "--for",
-        "2min",
-    ]);
+    let mut command = command("monitor --demo --listen 127.0.0.1:0 --for 2min".split(' '));
     let mut process = Process::start(command.env("TMPDIR", folder.text()));
     let mut line = String::new();
     BufReader::new(process.child.stdout.take().unwrap())

@@ -157,17 +157,8 @@ fn missed_pings_are_not_sent_late() {
         vec![[&request[..7], &[0x80]].concat()]
     });
     let target = format!("ugp://{}", server.address);
-    let output = run([
-        "ping",
-        &target,
-        "-c",
-        "6",
-        "-i",
-        "100ms",
-        "--timeout",
-        "400ms",
-    ])
-    .ends_with(1);
+    let output =
+        run(format!("ping {target} -c 6 -i 100ms --timeout 400ms").split(' ')).ends_with(1);
     output.shows(&["6 sent, 5 answered"]);
     let times: Vec<Instant> = received.try_iter().collect();
     assert_eq!(times.len(), 5);
@@ -189,17 +180,8 @@ fn resolves_the_name_once_and_shows_it_as_typed() {
         serve.address().rsplit_once(':').unwrap().1
     );
     let server = dns.address().to_string();
-    let output = run([
-        "ping",
-        &target,
-        "--name-server",
-        &server,
-        "-c",
-        "3",
-        "-i",
-        "100ms",
-    ])
-    .ends_with(0);
+    let output =
+        run(format!("ping {target} --name-server {server} -c 3 -i 100ms").split(' ')).ends_with(0);
     assert!(
         output
             .out
@@ -208,16 +190,8 @@ fn resolves_the_name_once_and_shows_it_as_typed() {
         output.out
     );
     let once = dns.queries().len();
-    let output = run([
-        "ping",
-        &target,
-        "--name-server",
-        &server,
-        "-c",
-        "1",
-        "--json",
-    ])
-    .ends_with(0);
+    let output =
+        run(format!("ping {target} --name-server {server} -c 1 --json").split(' ')).ends_with(0);
     assert_eq!(dns.queries().len(), 2 * once, "{:?}", dns.queries());
     assert!(
         output

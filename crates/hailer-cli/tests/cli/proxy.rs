@@ -25,16 +25,8 @@ impl Proxy {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let to = server.local_addr().unwrap().to_string();
         let mut process = Process::start(
-            command([
-                "proxy",
-                "--listen",
-                "127.0.0.1:0",
-                "--for",
-                "30s",
-                "--to",
-                &to,
-            ])
-            .args(args),
+            command(format!("proxy --listen 127.0.0.1:0 --for 30s --to {to}").split(' '))
+                .args(args),
         );
         // Reads byte by byte, so that the rest of the output stays in the pipe.
         let mut line = Vec::new();

@@ -75,15 +75,7 @@ fn games_of_a_file_can_be_queried() {
         .fails_as_usage("error: --game ragemp: servers of RAGE MP cannot be queried: only the list of the master server");
     run(["monitor", "ragemp://127.0.0.1"])
         .fails_as_usage("error: ragemp://127.0.0.1: servers of RAGE MP cannot be queried");
-    run([
-        "query",
-        "--game",
-        "hytale",
-        "--protocol",
-        "ugp",
-        "127.0.0.1",
-    ])
-    .ends_with(2);
+    run("query --game hytale --protocol ugp 127.0.0.1".split(' ')).ends_with(2);
     let wrong = Temporary::file("wrong-games", "[[game]]\nid = \"x\"\n");
     run(["query", "--games", wrong.text(), "127.0.0.1"])
         .fails_as_usage(":1: game: missing key `name`");
@@ -683,16 +675,8 @@ fn failures_name_their_cause() {
 
     let malformed = Server::script(|request| vec![minecraft(request, b"Hello\x1b[2J")]);
     let target = format!("minecraft-query://{}", malformed.address);
-    let output = run([
-        "query",
-        "--basic",
-        &target,
-        "--timeout",
-        "50ms",
-        "--retries",
-        "0",
-    ])
-    .ends_with(1);
+    let output =
+        run(format!("query --basic {target} --timeout 50ms --retries 0").split(' ')).ends_with(1);
     for expected in ["malformed", "offset", "48 65 6c 6c 6f 1b"] {
         assert!(output.err.contains(expected), "{expected}: {}", output.err);
     }
@@ -703,14 +687,10 @@ fn failures_name_their_cause() {
     let server = dns.address().to_string();
     let output = run(["query", "nobody.example.test", "--name-server", &server]).ends_with(1);
     output.warns(&["nobody.example.test: name not found"]);
-    let output = run([
-        "query",
-        "--json",
-        "nobody.example.test",
-        "broken.example.test",
-        "--name-server",
-        &server,
-    ])
+    let output = run(format!(
+        "query --json nobody.example.test broken.example.test --name-server {server}"
+    )
+    .split(' '))
     .ends_with(1);
     let kinds: Vec<_> = output
         .json()
@@ -958,17 +938,9 @@ fn raw_shows_the_datagrams_of_failed_queries() {
 
     let malformed = Server::script(|request| vec![minecraft(request, b"Hello")]);
     let target = format!("minecraft-query://{}", malformed.address);
-    let output = run([
-        "query",
-        "--raw",
-        &target,
-        "--timeout",
-        "50ms",
-        "--retries",
-        "0",
-    ])
-    .ends_with(1)
-    .out;
+    let output = run(format!("query --raw {target} --timeout 50ms --retries 0").split(' '))
+        .ends_with(1)
+        .out;
     assert_eq!(
         output.matches("Minecraft Query handshake reply").count(),
         1,

@@ -271,16 +271,8 @@ fn failures_match_the_schema() {
         let target = format!("{id}://{}", silent.address);
         check(
             "answer-v2.json",
-            &run([
-                "query",
-                "--json",
-                "--timeout",
-                "50ms",
-                "--retries",
-                "0",
-                &target,
-            ])
-            .ends_with(1),
+            &run(format!("query --json --timeout 50ms --retries 0 {target}").split(' '))
+                .ends_with(1),
         );
     }
 }

@@ -399,26 +399,18 @@ fn errors_never_contain_secrets() {
 
 #[test]
 fn closed_output_causes_no_panic() {
-    let mut process = Process::start(&mut command([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--for",
-        "200ms",
-    ]));
+    let mut process = Process::start(&mut command(
+        "serve --listen 127.0.0.1:0 --for 200ms".split(' '),
+    ));
     drop(process.child.stderr.take());
     assert_eq!(
         process.wait().code(),
         Some(0),
         "closed standard error must not fail the command"
     );
-    let process = Process::start(&mut command([
-        "serve",
-        "--listen",
-        "127.0.0.1:0",
-        "--for",
-        "200ms",
-    ]));
+    let process = Process::start(&mut command(
+        "serve --listen 127.0.0.1:0 --for 200ms".split(' '),
+    ));
     assert_eq!(process.ends_without_output().0, Some(0));
 }
 

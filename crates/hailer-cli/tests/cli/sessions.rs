@@ -374,15 +374,7 @@ fn explains_hexadecimal_packets() {
     ])
     .ends_with(1);
     output.shows(&["0x45 unknown", "45 01"]);
-    let output = run([
-        "decode",
-        "--build",
-        "12w30a",
-        "--stream",
-        "to-client",
-        "0300054100",
-    ])
-    .ends_with(1);
+    let output = run("decode --build 12w30a --stream to-client 0300054100".split(' ')).ends_with(1);
     output.shows(&["0x03 Chat"]);
     output.warns(&["in the middle of a packet"]);
     run(["decode", "--build", "1.3.2", "03"])

@@ -387,18 +387,10 @@ fn reads_lists_from_web_servers() {
     let at = |path: &str| format!("{web}{path}");
     let all = at("/all?of=them");
     let alone = at("/alone");
-    let finished = run([
-        "sweep",
-        "--targets",
-        &all,
-        "--exclude",
-        &alone,
-        "--json",
-        "--fields",
-        "ok",
-        "-p",
-        "ugp",
-    ]);
+    let finished = run(format!(
+        "sweep --targets {all} --exclude {alone} --json --fields ok -p ugp"
+    )
+    .split(' '));
     assert_eq!(finished.ends_with(0).out, "{\"ok\":true}\n");
 
     for (path, expected) in [

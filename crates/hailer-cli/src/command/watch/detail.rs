@@ -52,7 +52,7 @@ pub(super) fn draw(
             Layout::vertical([Constraint::Fill(1); 2]).areas(charts)
         };
         let samples = samples(entry, past);
-        let mut draw = |side, title, color, number: fn(&SamplePoint) -> Option<f32>| {
+        let mut plot = |side, title, color, number: fn(&SamplePoint) -> Option<f32>| {
             let seconds = |at: Millis| at.saturating_sub(now) as f64 / 1e3;
             let points = samples
                 .iter()
@@ -60,8 +60,8 @@ pub(super) fn draw(
             let points: Vec<_> = points.collect();
             chart(frame, side, title, &points, color);
         };
-        draw(sides[0], "players", Color::Cyan, |sample| sample.players);
-        draw(sides[1], "latency, ms", Color::Green, |sample| {
+        plot(sides[0], "players", Color::Cyan, |sample| sample.players);
+        plot(sides[1], "latency, ms", Color::Green, |sample| {
             sample.latency
         });
     }
