@@ -57,17 +57,6 @@ impl PacketView<'_> {
         packet: &Packet,
         form: Form,
     ) -> io::Result<()> {
-        let notes = || {
-            let mut notes = Notes::explaining();
-            read(
-                self.bytes,
-                self.direction,
-                self.build,
-                MAX_PACKET,
-                &mut notes,
-            );
-            notes
-        };
         if form.is_json {
             let mut value = self.json(packet.id(), Some(packet.name()));
             value["fields"] = serde_json::to_value(packet.at(self.build)).unwrap_or_default();
@@ -78,7 +67,7 @@ impl PacketView<'_> {
                 value["hex"] = hexadecimal(self.bytes).into();
             }
             if form.is_long {
-                value["explained"] = datagram::fields(&notes());
+                value["explained"] = datagram::fields(&self.notes());
             }
             return writeln!(out, "{}", json::line(&value)?);
         }
@@ -88,7 +77,7 @@ impl PacketView<'_> {
                 out,
                 self.bytes,
                 None,
-                &notes(),
+                &self.notes(),
                 if form.has_hex { usize::MAX } else { MAX_BYTES },
             );
         }
@@ -120,14 +109,7 @@ impl PacketView<'_> {
             .bytes
             .get(..broken.error.at.saturating_add(MAX_BYTES_AFTER_ERROR))
             .unwrap_or(self.bytes);
-        let mut notes = Notes::explaining();
-        read(
-            self.bytes,
-            self.direction,
-            self.build,
-            MAX_PACKET,
-            &mut notes,
-        );
+        let notes = self.notes();
         let error = broken.error;
         if form.is_json {
             let mut value = self.json(broken.id, broken.packet);
@@ -141,6 +123,19 @@ impl PacketView<'_> {
         }
         self.heading(out, broken.id, broken.packet)?;
         datagram::body(out, bytes, Some(error), &notes, MAX_BYTES)
+    }
+
+    /// Returns the fields of the packet.
+    fn notes(&self) -> Notes {
+        let mut notes = Notes::explaining();
+        read(
+            self.bytes,
+            self.direction,
+            self.build,
+            MAX_PACKET,
+            &mut notes,
+        );
+        notes
     }
 
     fn json(&self, id: u8, name: Option<&str>) -> Value {

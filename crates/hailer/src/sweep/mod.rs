@@ -42,6 +42,7 @@ use crate::answer::Answer;
 use crate::error::Error;
 use crate::support::drive::QueryLimits;
 use hailer_proto::{Ask, Game, Protocol};
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -179,8 +180,9 @@ pub struct Progress<'a> {
     pub position: &'a dyn Fn() -> Option<Position>,
 }
 
-/// Counts of a sweep.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Counts of a sweep. In JSON, a missing count is 0.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Counts {
     /// Probes started. A probe that comes to another query port of its game counts once.
@@ -227,8 +229,26 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds the counts of another thread.
+    /// Adds the counts of another thread, or of an earlier run.
     pub fn add(&mut self, other: &Self) {
+        for (sum, other) in self.all().into_iter().zip(other.clone().all()) {
+            *sum = sum.saturating_add(*other);
+        }
+    }
+
+    /// Returns the number of finished probes.
+    pub fn ended(&self) -> u64 {
+        let failed = [
+            self.timed_out,
+            self.port_closed,
+            self.unreachable,
+            self.invalid,
+            self.unresolved,
+        ];
+        failed.into_iter().fold(self.answered, u64::saturating_add)
+    }
+
+    fn all(&mut self) -> [&mut u64; 20] {
         let Self {
             probes,
             answered,
@@ -250,27 +270,29 @@ impl Counts {
             dropped_datagrams,
             memory_limited,
             port_retries,
-        } = other;
-        self.probes += probes;
-        self.answered += answered;
-        self.timed_out += timed_out;
-        self.port_closed += port_closed;
-        self.unreachable += unreachable;
-        self.invalid += invalid;
-        self.unresolved += unresolved;
-        self.datagrams_sent += datagrams_sent;
-        self.bytes_sent += bytes_sent;
-        self.datagrams_received += datagrams_received;
-        self.bytes_received += bytes_received;
-        self.datagrams_resent += datagrams_resent;
-        self.resent_in_vain += resent_in_vain;
-        self.resent_after_overflow += resent_after_overflow;
-        self.stray_datagrams += stray_datagrams;
-        self.duplicate_datagrams += duplicate_datagrams;
-        self.forged_refusals += forged_refusals;
-        self.dropped_datagrams += dropped_datagrams;
-        self.memory_limited += memory_limited;
-        self.port_retries += port_retries;
+        } = self;
+        [
+            probes,
+            answered,
+            timed_out,
+            port_closed,
+            unreachable,
+            invalid,
+            unresolved,
+            datagrams_sent,
+            bytes_sent,
+            datagrams_received,
+            bytes_received,
+            datagrams_resent,
+            resent_in_vain,
+            resent_after_overflow,
+            stray_datagrams,
+            duplicate_datagrams,
+            forged_refusals,
+            dropped_datagrams,
+            memory_limited,
+            port_retries,
+        ]
     }
 }
 

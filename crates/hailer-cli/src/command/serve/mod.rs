@@ -27,9 +27,7 @@ use hailer::discover::announce_minecraft;
 use hailer::proto::minecraft_status::lan;
 use hailer::proto::wire::counted;
 use hailer::proto::{Keys, Transport};
-use hailer::respond::{
-    Board, Counts, ListenError, ListenerConfig, ListenerCounts, ResponderPool,
-};
+use hailer::respond::{Board, Counts, ListenError, ListenerConfig, ListenerCounts, ResponderPool};
 use hailer::support::random_secret;
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};

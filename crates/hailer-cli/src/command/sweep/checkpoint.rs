@@ -6,12 +6,10 @@
 //! files are not synced to disk: a power cut may lose more than one second, and resuming fails if
 //! the output is shorter than recorded.
 
-use super::tally;
 use crate::exit::usage;
 use crate::files::append_suffix;
 use hailer::sweep::{Counts, Position};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -51,7 +49,7 @@ struct File {
     next: u64,
     /// Differences between consecutive indexes.
     unfinished: Vec<u64>,
-    counts: Value,
+    counts: Counts,
     duration_s: f64,
 }
 
@@ -69,7 +67,7 @@ impl Checkpoint {
             length_bytes: self.length,
             next: self.position.next,
             unfinished: distances.collect(),
-            counts: serde_json::to_value(tally::Members(&self.counts))?,
+            counts: self.counts.clone(),
             duration_s: self.seconds,
         };
         let mut json = serde_json::to_vec(&file)?;
@@ -92,14 +90,14 @@ impl Checkpoint {
                     .filter(|index| *index < file.next)?,
             );
         }
-        (file.schema == SCHEMA && file.duration_s >= 0.0).then(|| Self {
+        (file.schema == SCHEMA && file.duration_s >= 0.0).then_some(Self {
             kind: file.kind,
             length: file.length_bytes,
             position: Position {
                 next: file.next,
                 unfinished,
             },
-            counts: tally::from_json(&file.counts),
+            counts: file.counts,
             seconds: file.duration_s,
         })
     }
@@ -196,6 +194,21 @@ mod tests {
                 prop_assert!(unfinished.is_sorted_by(|a, b| a < b) && unfinished.last().is_none_or(|last| *last < next));
             }
         }
+    }
+
+    #[test]
+    fn counts_survive_and_missing_ones_are_zero() {
+        let before: Counts = serde_json::from_str(r#"{"answered":3,"timed_out":4}"#).unwrap();
+        assert_eq!((before.probes, before.ended()), (0, 7));
+        let mut sum = before.clone();
+        sum.add(&before);
+        assert_eq!((sum.answered, sum.ended()), (6, 14));
+        // A damaged checkpoint must not end the sweep.
+        sum.memory_limited = u64::MAX;
+        sum.add(&sum.clone());
+        assert_eq!(sum.memory_limited, u64::MAX);
+        let json = serde_json::to_string(&sum).unwrap();
+        assert_eq!(serde_json::from_str::<Counts>(&json).unwrap(), sum);
     }
 
     #[test]

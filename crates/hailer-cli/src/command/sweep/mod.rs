@@ -15,7 +15,6 @@ mod encoder;
 mod options;
 mod output;
 mod progress;
-mod tally;
 mod targets;
 
 use super::stop::{Cause, StopRequest};
@@ -325,15 +324,8 @@ struct SweepSummary<'a> {
     end: &'static str,
     duration_s: f64,
     probes: Option<u64>,
-    counts: tally::Members<'a>,
-    skipped: Omitted,
-}
-
-#[derive(Serialize)]
-struct Omitted {
-    duplicates: u64,
-    excluded: u64,
-    reserved: u64,
+    counts: &'a Counts,
+    skipped: &'a Skipped,
 }
 
 fn write_summary(
@@ -349,22 +341,13 @@ fn write_summary(
         Some(Cause::Signal) => "signal",
         Some(Cause::Time) => "time-limit",
     };
-    let Skipped {
-        duplicates,
-        excluded,
-        reserved,
-    } = *skipped;
     let summary = serde_json::to_string(&SweepSummary {
         schema: SUMMARY,
         end,
         duration_s: (took.as_secs_f64() * 1e3).round() / 1e3,
         probes: total,
-        counts: tally::Members(sum),
-        skipped: Omitted {
-            duplicates,
-            excluded,
-            reserved,
-        },
+        counts: sum,
+        skipped,
     })?;
     let line = format!("{summary}\n");
     if path == Path::new("-") {

@@ -14,7 +14,6 @@ use super::super::stop::StopRequest;
 use super::checkpoint::{Checkpoint, Sweep};
 use super::encoder::Encoder;
 use super::progress::ProgressView;
-use super::tally;
 use hailer::client::Transcript;
 use hailer::sweep::{Counts, Position, ProbeResult, Progress, Sink};
 use std::fmt::Write as _;
@@ -239,7 +238,9 @@ impl Output {
         progress.finish();
         written.unwrap_or_else(|_| Err(io::Error::other("the writer broke off")))?;
         let took = started.elapsed() + Duration::try_from_secs_f64(before.1).unwrap_or_default();
-        Ok((tally::sum(&before.0, counts), took))
+        let mut sum = before.0;
+        sum.add(counts);
+        Ok((sum, took))
     }
 }
 
@@ -254,9 +255,10 @@ impl Shared {
 impl Reporter {
     fn checkpoint(&self, position: Position, counts: &Counts) -> Option<Checkpoint> {
         let kind = self.checkpoints.clone()?;
-        let mut counts = tally::sum(&self.before.0, counts);
+        let mut counts = counts.clone();
+        counts.add(&self.before.0);
         // Unfinished probes are repeated, and counted then.
-        counts.probes = tally::ended(&counts).saturating_sub(counts.unresolved);
+        counts.probes = counts.ended().saturating_sub(counts.unresolved);
         let seconds = self.before.1 + self.started.elapsed().as_secs_f64();
         Some(Checkpoint {
             kind,

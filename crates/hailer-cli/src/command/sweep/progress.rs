@@ -1,6 +1,5 @@
 //! Progress of a sweep on standard error: a bar while it runs, and a summary at its end.
 
-use super::tally;
 use crate::print::{above_zero, stderr};
 use hailer::proto::wire::counted;
 use hailer::sweep::{Counts, Progress, Skipped};
@@ -40,7 +39,8 @@ impl ProgressView {
         if self.bar.is_hidden() {
             return;
         }
-        let sum = tally::sum(before, progress.counts);
+        let mut sum = before.clone();
+        sum.add(progress.counts);
         if let Some(total) = progress
             .total
             .filter(|total| self.bar.length() != Some(*total))
@@ -52,7 +52,7 @@ impl ProgressView {
                 self.bar.set_style(style);
             }
         }
-        self.bar.set_position(tally::ended(&sum));
+        self.bar.set_position(sum.ended());
         self.bar
             .set_message(message(progress, &sum, self.started.elapsed()));
     }
@@ -73,8 +73,8 @@ impl ProgressView {
 }
 
 fn message(progress: &Progress<'_>, sum: &Counts, elapsed: Duration) -> String {
-    let now = tally::ended(progress.counts);
-    let ended = tally::ended(sum);
+    let now = progress.counts.ended();
+    let ended = sum.ended();
     let rate = now as f64 / elapsed.as_secs_f64().max(0.001);
     let eta = progress
         .total
@@ -98,7 +98,7 @@ fn message(progress: &Progress<'_>, sum: &Counts, elapsed: Duration) -> String {
 
 /// Prints the summary.
 pub(super) fn summary(sum: &Counts, took: Duration, excluded: &Skipped) {
-    let ended = tally::ended(sum);
+    let ended = sum.ended();
     let seconds = took.as_secs_f64().max(0.001);
     stderr!(
         "{ended} queried in {seconds:.1} s, {:.0}/s: {} answered ({})",
