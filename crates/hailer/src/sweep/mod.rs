@@ -89,6 +89,19 @@ pub enum Next {
     Done,
 }
 
+impl Next {
+    /// Returns the query of an address that was typed as such.
+    pub(crate) fn address(index: u64, address: SocketAddr, kind: TargetKind) -> Self {
+        Self::Probe(Probe {
+            index,
+            address,
+            protocol: kind.protocol,
+            game: kind.game,
+            name: None,
+        })
+    }
+}
+
 /// Source of the probes of a sweep. It returns each index once.
 pub trait ProbeSource {
     /// Returns the next item. Never blocks.

@@ -116,7 +116,7 @@ struct StatusInput {
     version: Option<String>,
     software: Option<String>,
     plugins: Option<Plugins>,
-    players: Option<PlayersInput>,
+    players: Option<Players>,
     rules: Option<Rules>,
     address: Option<AddressInput>,
     password: Option<bool>,
@@ -126,9 +126,15 @@ struct StatusInput {
     deviations: Option<Vec<Named>>,
 }
 
+/// Players: an object, or just the list.
 #[derive(Default)]
+struct Players(PlayersInput);
+
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
 struct PlayersInput {
     /// A missing value is counted from the list. `null` means unknown.
+    #[serde(deserialize_with = "nullable")]
     online: Option<Option<i64>>,
     max: Option<i64>,
     bots: Option<i64>,
@@ -136,52 +142,29 @@ struct PlayersInput {
     list: Option<Vec<PlayerInput>>,
 }
 
-impl<'de> Deserialize<'de> for PlayersInput {
+impl<'de> Deserialize<'de> for Players {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize, Default)]
-        #[serde(default, deny_unknown_fields)]
-        struct Members {
-            #[serde(deserialize_with = "nullable")]
-            online: Option<Option<i64>>,
-            max: Option<i64>,
-            bots: Option<i64>,
-            roster: Option<RosterInput>,
-            list: Option<Vec<PlayerInput>>,
-        }
         struct MembersVisitor;
         impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = PlayersInput;
+            type Value = Players;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object, or a list of players")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<PlayersInput, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Players, A::Error> {
                 let mut list = Vec::new();
                 while let Some(player) = seq.next_element()? {
                     list.push(player);
                 }
-                Ok(PlayersInput {
+                Ok(Players(PlayersInput {
                     list: Some(list),
                     ..PlayersInput::default()
-                })
+                }))
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PlayersInput, A::Error> {
-                let Members {
-                    online,
-                    max,
-                    bots,
-                    roster,
-                    list,
-                } = Members::deserialize(de::value::MapAccessDeserializer::new(map))?;
-                Ok(PlayersInput {
-                    online,
-                    max,
-                    bots,
-                    roster,
-                    list,
-                })
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Players, A::Error> {
+                PlayersInput::deserialize(de::value::MapAccessDeserializer::new(map)).map(Players)
             }
         }
         deserializer.deserialize_any(MembersVisitor)
@@ -247,7 +230,7 @@ impl From<StatusInput> for Status {
             host: host.map(Into::into),
             port,
         });
-        let players = input.players.unwrap_or_default();
+        let players = input.players.unwrap_or_default().0;
         let list: Option<Vec<Player>> = players
             .list
             .map(|list| list.into_iter().map(|player| player.0).collect());

@@ -140,31 +140,34 @@ pub(super) fn line(line: &AnswerLine<'_>, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\",\"target\":");
     string(out, line.target);
     out.extend_from_slice(if line.ok {
-        b",\"ok\":true,\"protocol\":"
+        b",\"ok\":true"
     } else {
-        b",\"ok\":false,\"protocol\":"
+        b",\"ok\":false"
     });
-    maybe(out, line.protocol, string);
-    out.extend_from_slice(b",\"address\":");
-    maybe(out, line.address, |out, value| {
+    member(out, b",\"protocol\":", line.protocol, string);
+    member(out, b",\"address\":", line.address, |out, value| {
         out.push(b'"');
         address(out, value);
         out.push(b'"');
     });
-    out.extend_from_slice(b",\"latency_ms\":");
-    maybe(out, line.latency_ms, milliseconds);
-    out.extend_from_slice(b",\"title\":");
-    maybe(out, line.title.as_deref(), string);
-    out.extend_from_slice(b",\"datagrams_sent\":");
-    maybe(out, line.datagrams_sent, int::<u32>);
-    out.extend_from_slice(b",\"datagrams_received\":");
-    maybe(out, line.datagrams_received, int::<u32>);
+    member(out, b",\"latency_ms\":", line.latency_ms, milliseconds);
+    member(out, b",\"title\":", line.title.as_deref(), string);
+    member(
+        out,
+        b",\"datagrams_sent\":",
+        line.datagrams_sent,
+        int::<u32>,
+    );
+    member(
+        out,
+        b",\"datagrams_received\":",
+        line.datagrams_received,
+        int::<u32>,
+    );
     out.extend_from_slice(b",\"refused\":");
     list(out, line.refused, |out, endpoint| name(out, endpoint));
-    out.extend_from_slice(b",\"status\":");
-    maybe(out, line.status, status);
-    out.extend_from_slice(b",\"error\":");
-    maybe(out, line.error.as_ref(), failed);
+    member(out, b",\"status\":", line.status, status);
+    member(out, b",\"error\":", line.error.as_ref(), failed);
     if !line.sources.is_empty() {
         out.extend_from_slice(b",\"sources\":");
         object(
@@ -202,29 +205,23 @@ fn status(out: &mut Vec<u8>, status: &Status) {
         deviations,
         is_utf8: _,
     } = status;
-    out.extend_from_slice(b"{\"name\":");
-    maybe(out, title.as_ref(), text);
-    out.extend_from_slice(b",\"motd\":");
-    maybe(out, motd.as_ref(), text);
-    for (member, value) in [
+    member(out, b"{\"name\":", title.as_ref(), text);
+    member(out, b",\"motd\":", motd.as_ref(), text);
+    for (key, value) in [
         (&b",\"game\":"[..], game),
         (b",\"mode\":", mode),
         (b",\"map\":", map),
         (b",\"version\":", version),
     ] {
-        out.extend_from_slice(member);
-        maybe(out, value.as_deref(), string);
+        member(out, key, value.as_deref(), string);
     }
     out.extend_from_slice(b",\"players\":");
     on(out, players);
     out.extend_from_slice(b",\"rules\":");
     rules(out, config);
-    out.extend_from_slice(b",\"address\":");
-    maybe(out, address.as_ref(), |out, address| {
-        out.extend_from_slice(b"{\"host\":");
-        maybe(out, address.host.as_deref(), string);
-        out.extend_from_slice(b",\"port\":");
-        maybe(out, address.port, int::<u16>);
+    member(out, b",\"address\":", address.as_ref(), |out, address| {
+        member(out, b"{\"host\":", address.host.as_deref(), string);
+        member(out, b",\"port\":", address.port, int::<u16>);
         out.push(b'}');
     });
     for (member, flag) in [
@@ -255,14 +252,9 @@ fn on(out: &mut Vec<u8>, on: &Players) {
         roster: what,
         list,
     } = on;
-    out.extend_from_slice(b"{\"online\":");
-    maybe(out, *online, int::<i64>);
-    out.extend_from_slice(b",\"max\":");
-    maybe(out, *max, int::<i64>);
-    if let Some(bots) = bots {
-        out.extend_from_slice(b",\"bots\":");
-        int(out, *bots);
-    }
+    member(out, b"{\"online\":", *online, int::<i64>);
+    member(out, b",\"max\":", *max, int::<i64>);
+    optional(out, b",\"bots\":", *bots, int);
     out.extend_from_slice(b",\"roster\":\"");
     out.extend_from_slice(roster(*what).as_bytes());
     out.extend_from_slice(b"\",\"list\":");
@@ -287,22 +279,13 @@ fn player(out: &mut Vec<u8>, player: &Player) {
         out.extend_from_slice(&uuid_digits(uuid));
         out.push(b'"');
     }
-    if let Some(score) = score {
-        out.extend_from_slice(b",\"score\":");
-        int(out, *score);
-    }
+    optional(out, b",\"score\":", *score, int);
     if let Some(time_s) = time_s {
         out.extend_from_slice(b",\"time_s\":");
         finite(out, time_s.is_finite().then_some(*time_s));
     }
-    if let Some(team) = team {
-        out.extend_from_slice(b",\"team\":");
-        string(out, team);
-    }
-    if let Some(latency_ms) = latency_ms {
-        out.extend_from_slice(b",\"latency_ms\":");
-        int(out, *latency_ms);
-    }
+    optional(out, b",\"team\":", team.as_deref(), string);
+    optional(out, b",\"latency_ms\":", *latency_ms, int);
     if !extra.is_empty() {
         out.extend_from_slice(b",\"extra\":");
         extras(out, extra);
@@ -339,18 +322,9 @@ fn failed(out: &mut Vec<u8>, failed: &Failed) {
     string(out, kind);
     out.extend_from_slice(b",\"message\":");
     string(out, message);
-    if let Some(datagram) = datagram {
-        out.extend_from_slice(b",\"datagram\":");
-        string(out, datagram);
-    }
-    if let Some(offset) = datagram_offset {
-        out.extend_from_slice(b",\"datagram_offset\":");
-        int(out, *offset);
-    }
-    if let Some(bytes) = datagram_bytes {
-        out.extend_from_slice(b",\"datagram_bytes\":");
-        int(out, *bytes);
-    }
+    optional(out, b",\"datagram\":", datagram.as_deref(), string);
+    optional(out, b",\"datagram_offset\":", *datagram_offset, int);
+    optional(out, b",\"datagram_bytes\":", *datagram_bytes, int);
     out.push(b'}');
 }
 
@@ -393,10 +367,25 @@ fn object<'a, T>(
     out.push(b'}');
 }
 
-fn maybe<T>(out: &mut Vec<u8>, value: Option<T>, write: impl FnOnce(&mut Vec<u8>, T)) {
+/// Appends a member that is `null` without a value.
+fn member<T>(out: &mut Vec<u8>, key: &[u8], value: Option<T>, write: impl FnOnce(&mut Vec<u8>, T)) {
+    out.extend_from_slice(key);
     match value {
         Some(value) => write(out, value),
         None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Appends a member, or nothing without a value.
+fn optional<T>(
+    out: &mut Vec<u8>,
+    key: &[u8],
+    value: Option<T>,
+    write: impl FnOnce(&mut Vec<u8>, T),
+) {
+    if let Some(value) = value {
+        out.extend_from_slice(key);
+        write(out, value);
     }
 }
 

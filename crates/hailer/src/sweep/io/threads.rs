@@ -16,7 +16,7 @@
 //! a thread takes from the source after its cut are unfinished too. With the last thread, the
 //! position is complete.
 
-use super::worker::{BEAT, Observer, WorkerConfig, run_worker};
+use super::worker::{BEAT, Observer, Turn, WorkerConfig, run_worker};
 use crate::support::random_secret;
 use crate::sweep::engine::SharedLimits;
 use crate::sweep::engine::SweepEngine;
@@ -305,13 +305,8 @@ impl ThreadPart<'_, '_> {
     }
 
     /// Reaches a requested cut, or ends the thread's part if `is_over`.
-    fn reach(
-        &mut self,
-        engine: &SweepEngine,
-        source: &dyn ProbeSource,
-        sink: &mut dyn Sink,
-        is_over: bool,
-    ) {
+    fn reach(&mut self, turn: &Turn<'_>, sink: &mut dyn Sink, is_over: bool) {
+        let Turn { engine, source, .. } = *turn;
         let is_new = self.shared.requested.load(Ordering::Acquire) != self.cut;
         if !is_new && !is_over {
             return;
@@ -353,19 +348,13 @@ impl ThreadPart<'_, '_> {
 }
 
 impl Observer for ThreadPart<'_, '_> {
-    fn observe(
-        &mut self,
-        now: Duration,
-        engine: &SweepEngine,
-        source: &dyn ProbeSource,
-        sink: &mut dyn Sink,
-        is_over: bool,
-    ) -> bool {
-        let is_over = is_over || self.shared.is_failed.load(Ordering::Relaxed);
+    fn observe(&mut self, turn: &Turn<'_>, sink: &mut dyn Sink) -> bool {
+        let Turn { now, engine, .. } = *turn;
+        let is_over = turn.is_over || self.shared.is_failed.load(Ordering::Relaxed);
         if self.is_holding {
             self.release(sink);
         }
-        self.reach(engine, source, sink, is_over);
+        self.reach(turn, sink, is_over);
         if now >= self.beat_at || is_over {
             self.beat_at = now + BEAT;
             self.publish(engine);

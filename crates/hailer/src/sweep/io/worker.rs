@@ -76,17 +76,19 @@ pub(crate) struct WorkerConfig<'a> {
     pub(crate) started: Instant,
 }
 
+/// One turn of a thread.
+pub(crate) struct Turn<'a> {
+    pub(crate) now: Duration,
+    pub(crate) engine: &'a SweepEngine,
+    pub(crate) source: &'a dyn ProbeSource,
+    /// Whether this is the last turn.
+    pub(crate) is_over: bool,
+}
+
 /// Follows the progress of a thread.
 pub(crate) trait Observer {
-    /// Called in each turn of the thread. `is_over`: this is the last one. Returns whether to stop.
-    fn observe(
-        &mut self,
-        now: Duration,
-        engine: &SweepEngine,
-        source: &dyn ProbeSource,
-        sink: &mut dyn Sink,
-        is_over: bool,
-    ) -> bool;
+    /// Called in each turn of the thread. Returns whether to stop.
+    fn observe(&mut self, turn: &Turn<'_>, sink: &mut dyn Sink) -> bool;
 
     /// Returns when to call it again at the latest.
     fn next_due(&self) -> Duration;
@@ -98,16 +100,10 @@ struct SingleObserver {
 }
 
 impl Observer for SingleObserver {
-    fn observe(
-        &mut self,
-        now: Duration,
-        engine: &SweepEngine,
-        source: &dyn ProbeSource,
-        sink: &mut dyn Sink,
-        is_over: bool,
-    ) -> bool {
-        if now >= self.beat_at || is_over {
-            self.beat_at = now + BEAT;
+    fn observe(&mut self, turn: &Turn<'_>, sink: &mut dyn Sink) -> bool {
+        let Turn { engine, source, .. } = *turn;
+        if turn.now >= self.beat_at || turn.is_over {
+            self.beat_at = turn.now + BEAT;
             let position = || Some(engine.position(source));
             sink.report_progress(&Progress {
                 counts: engine.counts(),
@@ -198,7 +194,13 @@ pub(crate) fn run_worker(
             batches += 1;
         }
         let mut is_over = engine.is_done() && out.is_empty() || sink.is_stopped();
-        is_over |= observer.observe(now, &engine, source, sink, is_over);
+        let turn = Turn {
+            now,
+            engine: &engine,
+            source,
+            is_over,
+        };
+        is_over |= observer.observe(&turn, sink);
         if is_over {
             return Ok(engine.counts().clone());
         }

@@ -18,7 +18,7 @@ use super::order::{Order, Shard, mix};
 use super::target_lines::{Line, Lines};
 use crate::error::Error;
 use crate::sweep::engine::services::{DefaultKinds, KindNumber, Service, TargetKind};
-use crate::sweep::{Exclusions, ListError, Next, Position, Probe, ProbeSource, Skipped};
+use crate::sweep::{Exclusions, ListError, Next, Position, ProbeSource, Skipped};
 use crate::target::TargetError;
 use siphasher::sip::SipHasher13;
 use std::collections::HashSet;
@@ -253,15 +253,7 @@ impl ProbeSource for StreamSource {
                 return if is_end { Next::Done } else { Next::Pending };
             };
             match what {
-                StreamItem::Address(address, TargetKind { protocol, game }) => {
-                    return Next::Probe(Probe {
-                        index,
-                        address,
-                        protocol,
-                        game,
-                        name: None,
-                    });
-                }
+                StreamItem::Address(address, kind) => return Next::address(index, address, kind),
                 StreamItem::Name(name) => self.lookups.ask(index, *name),
                 StreamItem::Wrong(error) => {
                     return Next::Failed {

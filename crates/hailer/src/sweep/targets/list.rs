@@ -6,7 +6,7 @@ use super::collector::{Digest, Item, Targets};
 use super::lookups::Lookups;
 use super::order::{Order, Shard};
 use crate::sweep::engine::services::TargetKind;
-use crate::sweep::{Exclusions, Next, Position, Probe, ProbeSource};
+use crate::sweep::{Exclusions, Next, Position, ProbeSource};
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -214,15 +214,7 @@ impl ProbeSource for ListSource {
                 };
             };
             match fetched {
-                Fetched::Address(address, TargetKind { protocol, game }) => {
-                    return Next::Probe(Probe {
-                        index,
-                        address,
-                        protocol,
-                        game,
-                        name: None,
-                    });
-                }
+                Fetched::Address(address, kind) => return Next::address(index, address, kind),
                 Fetched::Name(at) => {
                     if let Some(Item::Name(name)) = self.targets.item(at) {
                         self.lookups.ask(index, name.clone());
