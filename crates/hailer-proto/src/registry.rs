@@ -1,123 +1,77 @@
-//! All protocols, in the order in which a shared port offers them a datagram.
+//! All protocols, in the order in which a shared port offers them a datagram, and the order in which
+//! hosts are probed, which names the common ones.
 
 use crate::model::encoding;
 use crate::protocol::{DatagramContext, Explanation, Protocol, Transport};
-use crate::protocols::a2s::A2s;
-use crate::protocols::armagetron::Armagetron;
-use crate::protocols::ase::Ase;
-use crate::protocols::battlefield::Battlefield;
-use crate::protocols::beammp::BeamMp;
-use crate::protocols::cs2d::Cs2d;
-use crate::protocols::gamespy::gamespy1::GameSpy1;
-use crate::protocols::gamespy::gamespy2::GameSpy2;
-use crate::protocols::gamespy::gamespy3::GameSpy3;
-use crate::protocols::gamespy::minecraft_query::MinecraftQuery;
-use crate::protocols::http::assetto::Assetto;
-use crate::protocols::http::discord::Discord;
-use crate::protocols::http::eco::Eco;
-use crate::protocols::http::factorio::Factorio;
-use crate::protocols::http::farming_simulator::FarmingSimulator;
-use crate::protocols::http::fivem_http::FiveMHttp;
-use crate::protocols::http::kspdmp;
-use crate::protocols::http::nitrado::Nitrado;
-use crate::protocols::http::openspades::OpenSpades;
-use crate::protocols::http::palworld::Palworld;
-use crate::protocols::http::satisfactory_api::SatisfactoryApi;
-use crate::protocols::http::tshock::TShock;
-use crate::protocols::lhmp::Lhmp;
-use crate::protocols::luanti::Luanti;
-use crate::protocols::minecraft_bedrock::MinecraftBedrock;
-use crate::protocols::minecraft_status::MinecraftStatus;
-use crate::protocols::mumble::Mumble;
-use crate::protocols::netquake::NetQuake;
-use crate::protocols::netquake::ffow::Ffow;
-use crate::protocols::onequery::OneQuery;
-use crate::protocols::openttd::{self, openttd_udp};
-use crate::protocols::quake::doom3::Doom3;
-use crate::protocols::quake::quake1::Quake1;
-use crate::protocols::quake::quake2::Quake2;
-use crate::protocols::quake::quake3::Quake3;
-use crate::protocols::samp::Samp;
-use crate::protocols::single::gbx_remote::GbxRemote;
-use crate::protocols::single::mafia2mp::Mafia2Mp;
-use crate::protocols::single::rfactor::RFactor;
-use crate::protocols::single::satisfactory::Satisfactory;
-use crate::protocols::single::seven_days::SevenDays;
-use crate::protocols::single::teamspeak_voice::TeamSpeakVoice;
-use crate::protocols::single::terraria_join::TerrariaJoin;
-use crate::protocols::single::tibia::Tibia;
-use crate::protocols::single::tribes1::Tribes1;
-use crate::protocols::single::vintage_story::VintageStory;
-use crate::protocols::single::{savage2, starmade};
-use crate::protocols::teamspeak::teamspeak2::TeamSpeak2;
-use crate::protocols::teamspeak::teamspeak3::TeamSpeak3;
-use crate::protocols::teeworlds::Teeworlds;
-use crate::protocols::ugp::Ugp;
-use crate::protocols::unreal2::Unreal2;
+use crate::protocols::{
+    a2s, armagetron, ase, battlefield, beammp, cs2d, gamespy, http, lhmp, luanti,
+    minecraft_bedrock, minecraft_status, mumble, netquake, onequery, openttd, quake, samp, single,
+    teamspeak, teeworlds, ugp, unreal2, veloren,
+};
 use crate::wire::Notes;
 use alloc::{string::String, vec::Vec};
 
-/// All protocols. To add one, add a folder below `protocols` and a line here; `cargo test` names
+/// All protocols. To add one, add a file or folder below `protocols` and a line here; `cargo test` names
 /// the missing parts.
 pub static PROTOCOLS: &[&dyn Protocol] = &[
-    &MinecraftQuery, //
-    &Ugp,
-    &OneQuery,
-    &MinecraftStatus,
-    &A2s,
-    &GameSpy1,
-    &GameSpy2,
-    &GameSpy3,
-    &MinecraftBedrock,
-    &Quake3,
-    &Quake2,
-    &Quake1,
-    &Doom3,
-    &Teeworlds,
-    &Samp,
-    &Unreal2,
-    &Ase,
-    &Mumble,
-    &Satisfactory,
-    &Battlefield,
+    &gamespy::minecraft_query::MinecraftQuery, //
+    &ugp::Ugp,
+    &onequery::OneQuery,
+    &minecraft_status::MinecraftStatus,
+    &a2s::A2s,
+    &gamespy::gamespy1::GameSpy1,
+    &gamespy::gamespy2::GameSpy2,
+    &gamespy::gamespy3::GameSpy3,
+    &minecraft_bedrock::MinecraftBedrock,
+    &quake::quake3::Quake3,
+    &quake::quake2::Quake2,
+    &quake::quake1::Quake1,
+    &quake::doom3::Doom3,
+    &teeworlds::Teeworlds,
+    &samp::Samp,
+    &unreal2::Unreal2,
+    &ase::Ase,
+    &mumble::Mumble,
+    &single::satisfactory::PROTOCOL,
+    &battlefield::Battlefield,
     // Before other servers that send first, because its clients send nothing.
-    &SevenDays,
-    &TeamSpeak3,
-    &TeamSpeak2,
-    &TeamSpeakVoice,
+    &single::seven_days::PROTOCOL,
+    &teamspeak::teamspeak3::TeamSpeak3,
+    &teamspeak::teamspeak2::TeamSpeak2,
+    &single::teamspeak_voice::TeamSpeakVoice,
     &openttd::PROTOCOL,
-    &openttd_udp::PROTOCOL,
-    &Tibia,
-    &starmade::PROTOCOL,
-    &TerrariaJoin,
-    &VintageStory,
-    &BeamMp,
-    &Eco,
-    &FiveMHttp,
-    &Palworld,
-    &TShock,
-    &Assetto,
-    &OpenSpades,
-    &FarmingSimulator,
-    &kspdmp::PROTOCOL,
-    &Discord,
-    &Factorio,
-    &SatisfactoryApi,
-    &Luanti,
-    &Cs2d,
-    &Armagetron,
-    &NetQuake,
-    &Ffow,
-    &savage2::PROTOCOL,
-    &Tribes1,
-    &Mafia2Mp,
-    &Lhmp,
-    &RFactor,
-    &Nitrado,
-    &GbxRemote,
-    &crate::protocols::http::minecraft_nethernet::PROTOCOL,
-    &crate::protocols::veloren::Veloren,
-    &crate::protocols::single::perfect_dark::PROTOCOL,
+    &openttd::openttd_udp::PROTOCOL,
+    &single::tibia::Tibia,
+    &single::starmade::PROTOCOL,
+    &single::terraria_join::PROTOCOL,
+    &single::vintage_story::PROTOCOL,
+    &beammp::BeamMp,
+    &http::eco::PROTOCOL,
+    &http::fivem_http::PROTOCOL,
+    &http::palworld::PROTOCOL,
+    &http::tshock::PROTOCOL,
+    &http::assetto::PROTOCOL,
+    &http::openspades::PROTOCOL,
+    &http::farming_simulator::PROTOCOL,
+    &http::kspdmp::PROTOCOL,
+    &http::discord::PROTOCOL,
+    &http::factorio::PROTOCOL,
+    &http::satisfactory_api::PROTOCOL,
+    &luanti::Luanti,
+    &cs2d::Cs2d,
+    &armagetron::Armagetron,
+    &netquake::NetQuake,
+    &netquake::ffow::Ffow,
+    &single::savage2::PROTOCOL,
+    &single::tribes1::PROTOCOL,
+    &single::mafia2mp::PROTOCOL,
+    &lhmp::Lhmp,
+    &single::rfactor::PROTOCOL,
+    &http::nitrado::PROTOCOL,
+    &single::gbx_remote::PROTOCOL,
+    &http::minecraft_nethernet::PROTOCOL,
+    &veloren::Veloren,
+    &single::perfect_dark::PROTOCOL,
 ];
 
 /// Order in which a host without a protocol is probed: the protocols with the most servers first.

@@ -771,6 +771,18 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
+/// The README lists the protocols of the registry, in its order.
+#[test]
+fn the_readme_lists_all_protocols() {
+    let readme = read(&golden::root().join("README.md"));
+    let ids: Vec<String> = protocols().map(|(id, _)| format!("`{id}`")).collect();
+    let list = ids.join(", ");
+    assert!(
+        readme.contains(&format!(": {list}.")),
+        "README.md must list the protocols: {list}"
+    );
+}
+
 /// A family of protocols imports only shared modules, as the first lines of `protocols/mod.rs` say.
 #[test]
 fn protocol_families_do_not_import_each_other() {

@@ -122,26 +122,6 @@ impl HttpFiles {
         sample: sample::status,
     };
 
-    /// Returns the value of a protocol that implements [`Files`].
-    pub const fn of<F: Files>(info: &'static Info) -> Self {
-        Self {
-            info,
-            files: F::FILES,
-            read: F::read,
-            is_body: F::is_body,
-            is_enough: F::is_enough,
-            wants: F::wants,
-            path: F::path,
-            headers: F::headers,
-            body: F::body,
-            token: F::token,
-            refusal: F::refusal,
-            denied: F::DENIED,
-            tls: F::TLS,
-            ..Self::PLAIN
-        }
-    }
-
     /// Returns the meaning of an HTTP status other than 200.
     fn refused(&self, status: u16, body: &Body<'_>) -> Fault {
         if let Some(fault) = (self.refusal)(status, body) {
@@ -259,68 +239,6 @@ impl Protocol for HttpFiles {
             }
         }
     }
-}
-
-/// The files of a protocol that is not yet a value.
-pub trait Files: Send {
-    /// All files, in the order of the requests.
-    const FILES: &'static [File];
-    /// Explains status 401 and 403, as a clause about the server.
-    const DENIED: &'static str = "it denies access";
-    /// Encryption of the connections.
-    const TLS: Tls = Tls::Off;
-
-    /// Returns whether a query requests this file.
-    fn wants(_ask: &Ask, _file: &File) -> bool {
-        true
-    }
-
-    /// Returns the path of a file with its parameters.
-    fn path(_ask: &Ask, file: &File) -> Cow<'static, str> {
-        Cow::Borrowed(file.path)
-    }
-
-    /// Returns further header fields.
-    fn headers(_ask: &Ask) -> Vec<(&'static str, String)> {
-        Vec::new()
-    }
-
-    /// Returns the body of a request in JSON, which makes it a `POST` request.
-    fn body(_file: &File) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns the auth token for the following requests, if a body has one.
-    fn token(_file: &File, _body: &Body<'_>) -> Option<Secret> {
-        None
-    }
-
-    /// Explains a response with another HTTP status than 200, if the protocol gives it a meaning.
-    fn refusal(_status: u16, _body: &Body<'_>) -> Option<Fault> {
-        None
-    }
-
-    /// Returns whether a body is that of this file, for bytes without a request.
-    fn is_body(file: &File, body: &Body<'_>) -> bool;
-
-    /// Returns whether the body of a file that was read shows a server of this protocol, even if all
-    /// other files are missing.
-    fn is_enough(_file: &File, _body: &Body<'_>) -> bool {
-        true
-    }
-
-    /// Adds the content of a file to a status.
-    ///
-    /// # Errors
-    ///
-    /// The body is not that of this file.
-    fn read(
-        file: &File,
-        body: &Body<'_>,
-        ask: &Ask,
-        status: &mut Status,
-        notes: &mut Notes,
-    ) -> Result<(), Fault>;
 }
 
 /// Body of a response.

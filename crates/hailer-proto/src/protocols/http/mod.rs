@@ -30,7 +30,7 @@ pub mod tshock;
 
 #[cfg(test)]
 pub(crate) use client::status_of;
-pub use client::{Body, File, Files, HttpFiles, REFUSED, ReadFile};
+pub use client::{Body, File, HttpFiles, REFUSED, ReadFile};
 pub use members::Members;
 pub use message::{
     MAX_BODY, MAX_HEAD, MAX_HEADERS, Request, Response, encoded, response_end, write_request,

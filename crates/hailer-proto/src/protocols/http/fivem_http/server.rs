@@ -3,15 +3,10 @@
 //! Limits: 1,024 players, 512 rules, 256 characters in each text.
 
 use crate::model::{Carets, Codes, Player, Status, Text, Value};
-use crate::protocol::{Connection, Responder, Verdict};
-use crate::protocols::http::{FileServer, ServedFile};
-use crate::token::Epoch;
+use crate::protocols::http::ServedFile;
 use crate::wire::{cut, json};
-use alloc::boxed::Box;
 use alloc::string::ToString;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
 
 /// Maximum number of players.
 const MAX_PLAYERS: usize = 1_024;
@@ -20,39 +15,15 @@ const MAX_RULES: usize = 512;
 /// Longest text in bytes.
 const MAX_TEXT: usize = 1_024;
 
-/// Responder of one server.
-#[derive(Debug)]
-pub struct FiveMHttpResponder(Arc<[ServedFile]>);
-
-impl FiveMHttpResponder {
-    /// Creates a responder for this status.
-    pub fn new(status: &Status) -> Self {
-        let status = &*status.with_codes(Codes::Carets(Carets::Alphanumeric));
-        Self(Arc::new([
-            ServedFile {
-                path: "/dynamic.json",
-                body: counts(status),
-            },
-            ServedFile {
-                path: "/players.json",
-                body: players(&status.players.list),
-            },
-            ServedFile {
-                path: "/info.json",
-                body: info(status),
-            },
-        ]))
-    }
-}
-
-impl Responder for FiveMHttpResponder {
-    fn answer(&self, _: SocketAddr, _: Epoch, _: &[u8], _: &mut Vec<u8>) -> Verdict {
-        Verdict::Pass
-    }
-
-    fn connection(&self, _: SocketAddr) -> Option<Box<dyn Connection>> {
-        Some(Box::new(FileServer::new(self.0.clone())))
-    }
+/// Returns the files for a status.
+pub(super) fn files(status: &Status) -> Vec<ServedFile> {
+    let status = &*status.with_codes(Codes::Carets(Carets::Alphanumeric));
+    let file = |path, body| ServedFile { path, body };
+    Vec::from([
+        file("/dynamic.json", counts(status)),
+        file("/players.json", players(&status.players.list)),
+        file("/info.json", info(status)),
+    ])
 }
 
 fn string(text: &str, out: &mut Vec<u8>) {
