@@ -101,13 +101,6 @@ pub(crate) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         clients: "hailer",
-        servers: "veloren",
-        statuses: "",
-        fields: "version",
-        reason: "a number of 8 hexadecimal digits, which other versions are not",
-    },
-    Difference {
-        clients: "hailer",
         servers: "openttd",
         statuses: "long",
         fields: "name",
