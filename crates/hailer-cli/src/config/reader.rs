@@ -289,7 +289,7 @@ fn meant(word: &str, known: &[&str], none: &str) -> String {
 
 /// A form of values that are written as text.
 pub(crate) trait FromText {
-    /// What the text stands for.
+    /// The parsed value.
     type Value;
     /// Expected form, for errors: "a time in quotes such as \"5s\"".
     const EXPECTED: &'static str;
@@ -300,7 +300,7 @@ pub(crate) trait FromText {
     /// Parses the text. `None` is an error that names the expected form.
     fn parse(text: &str) -> Option<Self::Value>;
 
-    /// Parses the text, for forms with errors of their own.
+    /// Parses the text, for forms with separate errors.
     fn from_text(text: &str) -> Result<Self::Value, String> {
         Self::parse(text).ok_or_else(|| match Self::IS_QUOTED {
             true => format!("{text:?}: expected {}", Self::EXPECTED),

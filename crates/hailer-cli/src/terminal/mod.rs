@@ -53,7 +53,7 @@ pub(crate) struct About {
     pub(crate) help: &'static [(&'static str, &'static str)],
 }
 
-/// What a full-screen program shows, and how it handles keys and updates.
+/// Contents of a full-screen program, and its reactions to keys and updates.
 pub(crate) trait Program {
     /// Its constants.
     const ABOUT: About;

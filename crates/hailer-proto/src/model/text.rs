@@ -17,7 +17,7 @@ use memchr::memchr_iter;
 /// characters, so their results are safe to print to a terminal. [`Text::raw`] is the text as
 /// received, unfiltered.
 ///
-/// Texts are equal if they have the same bytes, styles and encoding, whatever their
+/// Texts are equal if they have the same bytes, styles and encoding, regardless of their
 /// [codes](Text::codes).
 #[derive(Clone, Debug, Default)]
 pub struct Text {

@@ -44,7 +44,7 @@ pub struct OneStream {
     pub closed: &'static str,
     /// Returns the reply of the server role for a status.
     pub reply: Option<fn(&Status) -> Vec<u8>>,
-    /// What the client sends. `None`: the constant request of `messages`.
+    /// The request of the client. `None`: the constant request of `messages`.
     pub request: Option<&'static [u8]>,
     /// Recognizes a request. `None`: it is the constant request of `messages`.
     pub is_request: Option<IsRequest>,

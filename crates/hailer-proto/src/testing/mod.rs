@@ -1,4 +1,4 @@
-//! What only tests and demos use: sample statuses, servers in memory and fuzz targets.
+//! Code for tests and demos only: sample statuses, servers in memory and fuzz targets.
 
 pub mod fuzzing;
 pub mod memory;

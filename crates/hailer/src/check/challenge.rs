@@ -7,9 +7,9 @@ use super::*;
 pub(super) trait Challenged {
     /// Name of a token.
     const TOKEN: &'static str;
-    /// What a request with a valid token gets.
+    /// The reply to a request with a valid token.
     const REPLY: &'static str;
-    /// What a request with another token gets, before `a token`.
+    /// The reply to a request with another token, before `a token`.
     const REFUSAL: &'static str;
     /// Time between two tests of the lifetime.
     const STEP: Duration;

@@ -292,7 +292,7 @@ fn vanilla() -> Minecraft {
     }
 }
 
-/// What BungeeCord and Velocity share.
+/// The common part of BungeeCord and Velocity.
 fn proxy() -> Minecraft {
     Minecraft {
         token: TokenKind::Signed,

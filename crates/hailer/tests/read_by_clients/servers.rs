@@ -6,7 +6,7 @@ use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use serde_json::{Map, Value, json};
 use std::net::Ipv4Addr;
 
-/// What a server responds with.
+/// Contents of the replies of a server.
 pub(crate) struct Server {
     /// The id of a protocol with its default options, or a name from [`VARIANTS`].
     pub(crate) name: &'static str,

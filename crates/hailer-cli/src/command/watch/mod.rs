@@ -74,7 +74,7 @@ enum FeedUpdate {
     },
 }
 
-/// What a feed sends: an update, or the reason why it is interrupted.
+/// A message of a feed: an update, or the reason why it is interrupted.
 type FeedResult = Result<FeedUpdate, String>;
 
 impl FeedUpdate {

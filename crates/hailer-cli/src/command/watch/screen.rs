@@ -38,7 +38,7 @@ pub(super) struct WatchScreen {
     pub(super) board: Board,
     /// Receives the shown servers, if a monitor polls them.
     pub(super) monitor: Option<Sender<ShownServers>>,
-    /// What the monitor received last.
+    /// The last answer that the monitor received.
     pub(super) wanted: ShownServers,
     /// Returns the current time.
     pub(super) clock: fn() -> Millis,

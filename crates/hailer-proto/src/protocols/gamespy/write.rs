@@ -91,7 +91,7 @@ impl Outgoing {
                 .map(|max| pair("maxplayers", &max.to_string())),
         );
         info.push(pair("password", has_password));
-        // Clients refuse replies without a version, or show one of their own.
+        // Clients refuse replies without a version, or show another one.
         let version = pair("gamever", status.version.as_deref().unwrap_or_default());
         let game = option("gamename", status.game.as_deref());
         let mut out = Self {

@@ -102,7 +102,7 @@ pub struct HttpFiles {
 pub type ReadFile = fn(&File, &Body<'_>, &Ask, &mut Status, &mut Notes) -> Result<(), Fault>;
 
 impl HttpFiles {
-    /// A protocol whose files are always requested, as they are, without encryption and without a
+    /// A protocol whose files are always requested, unchanged, without encryption and without a
     /// server role.
     pub const PLAIN: Self = Self {
         info: &Info::HTTP,

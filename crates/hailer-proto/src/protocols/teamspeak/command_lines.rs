@@ -1,4 +1,4 @@
-//! What the protocols share: lines of commands, and a responder of them.
+//! Shared code of the protocols: lines of commands, and a responder of them.
 
 use crate::model::{Player, Status, Value, is_control};
 use crate::protocol::{

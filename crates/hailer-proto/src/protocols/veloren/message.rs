@@ -22,7 +22,7 @@ const INIT: [u8; 4] = [0, 0, 0, 2];
 /// Starts the information.
 const INFORMATION: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 
-/// What a request asks for.
+/// The subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A token.
@@ -36,7 +36,7 @@ pub enum Kind {
 pub struct Request {
     /// Token of the server, or 0.
     pub token: u64,
-    /// What is requested.
+    /// The subject.
     pub kind: Kind,
 }
 

@@ -135,7 +135,7 @@ struct Work {
 
 /// Thread that runs all connections. Dropping it answers those that wait, and ends it.
 pub(crate) struct StreamThread {
-    /// What the thread serves; `None` while it stops.
+    /// Server of the thread; `None` while it stops.
     work: Option<watch::Sender<Work>>,
     thread: Option<JoinHandle<()>>,
 }

@@ -1,6 +1,6 @@
 //! Targets of a sweep: lists, ranges, exclusions and names come in, probes in random order go out.
 //!
-//! Lookups of names are the only part that sends datagrams, on a thread of its own. The engine
+//! Lookups of names are the only part that sends datagrams, on a separate thread. The engine
 //! supplies the numbers of protocols and games.
 
 mod collector;

@@ -180,7 +180,7 @@ impl GameSpy3Exchange {
             notes.deviation(&TRUNCATED_REPLY, 0);
         }
         let is_complete = self.last.is_some_and(|last| count > last);
-        // What seems to be cut may be in a part that did not arrive.
+        // The missing rest may be in a part that did not arrive.
         let is_lost = !is_complete && !is_truncated;
         let (reply, jc2) = if is_lost {
             parser.finish(&mut Notes::discarding())
