@@ -283,4 +283,5 @@ const TOKEN_SECONDS: &[(&str, u64)] = &[
     ("a2s", 60),
     ("gamespy3", 30),
     ("teeworlds", 30),
+    ("veloren", 60),
 ];
