@@ -1,5 +1,9 @@
 //! Batches of datagrams with bare system calls, for the loops that the sweep is compared with. Does
 //! not use `hailer-udp`.
+//!
+//! In: datagrams to send. Out: received datagrams, their addresses.
+//!
+//! May import: nothing of this workspace.
 #![allow(unsafe_code)]
 
 use libc::{

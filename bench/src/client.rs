@@ -1,5 +1,9 @@
 //! Client of a measurement: the bare loop or the sweep. Each run is a new process, which measures
 //! itself.
+//!
+//! In: a plan as arguments. Out: figures as JSON on standard output.
+//!
+//! May import: `crate::bare`, `crate::figures`, `crate::game`, `crate::slp`, `hailer`.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::figures::Figures;

@@ -1,5 +1,10 @@
 //! A cluster: the cost per sample of each role, of Redis and of PostgreSQL. The figures of
 //! `docs/scale.md` come from here.
+//!
+//! In: a farm, Redis and PostgreSQL. Out: CPU and bytes per sample.
+//!
+//! May import: `crate::history`, `crate::host`, `crate::monitor`, `crate::report`, `hailer`,
+//! `hailer_monitor`, `hailer_testkit`.
 
 use crate::history::sample;
 use crate::host;

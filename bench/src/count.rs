@@ -3,6 +3,10 @@
 //!
 //! Time on shared machines varies by a third; instructions hardly vary. Other compilers and C
 //! libraries have slightly different counts, and other architectures cannot be compared.
+//!
+//! In: `golden/instructions.txt`. Out: a table of counts next to it.
+//!
+//! May import: `crate::work`.
 
 use crate::work;
 use anyhow::{Context, ensure};

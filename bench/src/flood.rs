@@ -2,6 +2,11 @@
 //!
 //! Runs in two network namespaces with a link between them, or on loopback where the system allows
 //! no namespaces. The replies to forged sources are counted where they arrive.
+//!
+//! In: options of the flood. Out: a table of replies, bytes and memory.
+//!
+//! May import: `crate`, `crate::bare`, `crate::host`, `crate::report`, `crate::respond`, `hailer`,
+//! `hailer_udp`.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::host;

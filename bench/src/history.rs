@@ -1,5 +1,9 @@
 //! The history: what samples of a fleet, polled once a minute, cost to write, to summarize and to
 //! read.
+//!
+//! In: samples of a simulated fleet. Out: time and size of the database.
+//!
+//! May import: `crate::host`, `crate::report`, `hailer_monitor`, `hailer_testkit`.
 
 use crate::host;
 use crate::report::heading;

@@ -1,4 +1,8 @@
 //! Processes of a measurement, and the machine that they run on.
+//!
+//! In: commands to start, files of `/proc`. Out: their output, CPU and memory.
+//!
+//! May import: `crate::figures`, `crate::game`, `crate::server`.
 
 use crate::figures::Figures;
 use crate::game::Game;

@@ -1,5 +1,9 @@
 //! Measures the sweep, the responder and the monitor, mostly against bare loops in the same run.
 //! See `README.md`.
+//!
+//! In: arguments. Out: tables on standard output.
+//!
+//! May import: `hailer`, `hailer_monitor`, `hailer_testkit`, `hailer_udp`.
 
 #[cfg(target_os = "linux")]
 mod bare;

@@ -1,4 +1,10 @@
 //! Measurements in rounds, and their output.
+//!
+//! In: arguments. Out: a table of medians on standard output.
+//!
+//! May import: `crate::client`, `crate::cluster`, `crate::count`, `crate::figures`, `crate::flood`,
+//! `crate::game`, `crate::history`, `crate::host`, `crate::monitor`, `crate::report`,
+//! `crate::respond`, `crate::server`, `crate::targets`, `crate::work`.
 
 use crate::client;
 use crate::figures::Figures;

@@ -1,5 +1,9 @@
 //! The monitor: 100,000 servers of a farm, each polled once a minute, while pages and metrics are
 //! requested. One third of the servers are polled over TCP.
+//!
+//! In: the number of minutes. Out: CPU, memory and latency of pages.
+//!
+//! May import: `crate::host`, `crate::report`, `hailer`.
 
 use crate::host;
 use crate::report::{at_least, at_most, heading};

@@ -1,6 +1,10 @@
 //! The responder pool against a bare loop that sends replies of the same size to any datagram. Each
 //! is a process on one core, queried from another core: at full speed, and then at half of the
 //! loop's rate.
+//!
+//! In: a plan as arguments. Out: replies per second, latency.
+//!
+//! May import: `crate::bare`, `crate::host`, `crate::report`, `hailer`, `hailer_udp`.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::host;

@@ -1,5 +1,9 @@
 //! The server process of a measurement: prepared replies from a bare loop, or a farm of the
 //! library.
+//!
+//! In: a plan as arguments. Out: replies to the client of the measurement.
+//!
+//! May import: `crate::bare`, `crate::game`, `crate::slp`, `hailer`.
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::game::{Canned, Game, RequestParts, alive, ip};

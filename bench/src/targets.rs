@@ -1,4 +1,8 @@
 //! Cost of the target lists of a sweep: reading, sorting, random order.
+//!
+//! In: generated target lists. Out: seconds and bytes.
+//!
+//! May import: `crate::report`, `hailer`.
 
 use crate::report::heading;
 use anyhow::Context;

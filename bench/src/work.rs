@@ -1,5 +1,10 @@
 //! Hot paths, repeated with little code around them, for counting instructions (`count.rs`) or for
 //! a profiler.
+//!
+//! In: name of a path, number of repetitions. Out: nothing: a tool counts the instructions.
+//!
+//! May import: `crate::bare`, `crate::client`, `crate::game`, `crate::respond`, `crate::slp`,
+//! `hailer`, `hailer_udp`.
 
 use crate::bare::{BATCH, Peer, SLOT};
 use crate::client;

@@ -3,6 +3,11 @@
 //! The sockets are those of systemd's socket activation (`LISTEN_FDS`), as in
 //! contrib/systemd/hailer-serve.socket. A service without the right to open low ports inherits
 //! them, and datagrams wait in their queues during a restart.
+//!
+//! In: environment variables of the service manager. Out: bound sockets; notifications of
+//! readiness.
+//!
+//! May import: nothing of this workspace.
 
 use listenfd::ListenFd;
 use sd_notify::NotifyState;

@@ -1,4 +1,8 @@
 //! Paths and modes of the files that commands write.
+//!
+//! In: a path. Out: another path, or an open file.
+//!
+//! May import: nothing of this workspace.
 
 #[cfg(any(feature = "game", feature = "monitor"))]
 use std::fs::{File, OpenOptions};

@@ -4,6 +4,8 @@
 //! ```text
 //!   args.rs (arguments) ─► command/ (one module per command) ─► print/ (one module per format)
 //! ```
+//!
+//! May import: `hailer`, `hailer_monitor`.
 
 mod activation;
 mod args;
@@ -19,6 +21,7 @@ mod observe;
 #[cfg(feature = "game")]
 mod packet_filter;
 mod print;
+mod service;
 mod simulated;
 #[cfg(feature = "top")]
 mod terminal;

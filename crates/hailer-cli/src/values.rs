@@ -2,11 +2,29 @@
 //!
 //! A parser returns the value, or a sentence with the expected form.
 
+use hailer::Target;
 use hailer::proto::registry;
-use hailer::proto::{Charset, Direction, Protocol, Tls};
+use hailer::proto::{Charset, Direction, Game, Protocol, Tls};
 use hailer::support::catalog;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
+
+/// Returns the game with an id or alias, or the problem and its fix.
+pub(crate) fn game_of(id: &str) -> Result<&'static Game, String> {
+    catalog::game(&id.to_ascii_lowercase()).ok_or_else(|| match catalog::suggestion(id) {
+        Some(close) if close == id => format!("it is a protocol; write --protocol {id}"),
+        Some(close) => format!("unknown game; did you mean {close}?"),
+        None => "unknown game; `hailer games` lists them".into(),
+    })
+}
+
+/// Returns whether the URL of a target names a protocol, or another game.
+pub(crate) fn names_another(target: &Target, game: &Game) -> bool {
+    match target.game {
+        Some(other) => other.id != game.id,
+        None => target.protocol.is_some(),
+    }
+}
 
 pub(crate) fn protocol(id: &str) -> Result<&'static dyn Protocol, String> {
     registry::find(id).ok_or_else(|| no_protocol(id))

@@ -39,6 +39,8 @@
 //! Layers of this crate; imports only go down: `client`, `server`, `tap` > [`connection`] >
 //! [`state`], [`stream`] > [`table`] > [`types`] > [`chunk`], [`nbt`], [`crypto`] >
 //! [`build`](mod@build).
+//!
+//! May import: `hailer_proto`.
 #![cfg_attr(
     not(test),
     deny(

@@ -14,6 +14,8 @@
 //! [`health`], [`schedule`], [`sessions`] and the alert rules are sans-IO and tested in simulated
 //! time. The poller (a thread with sockets), the [`history`] (SQL), `web` (HTTP) and the delivery
 //! of alerts do the I/O.
+//!
+//! May import: `hailer`.
 
 // Hand-over between nodes is unused without clusters.
 #![cfg_attr(not(feature = "cluster"), allow(dead_code))]

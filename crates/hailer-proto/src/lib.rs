@@ -45,6 +45,8 @@
 //! };
 //! assert_eq!(received.title().as_deref(), Some("Hello"));
 //! ```
+//!
+//! May import: nothing of this workspace.
 #![no_std]
 #![cfg_attr(
     not(test),

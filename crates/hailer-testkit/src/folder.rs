@@ -1,4 +1,8 @@
 //! Temporary folders for the files of a test.
+//!
+//! In: a name. Out: a folder that is deleted on drop.
+//!
+//! May import: nothing of this workspace.
 
 use std::path::{Path, PathBuf};
 

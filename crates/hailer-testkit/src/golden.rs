@@ -1,6 +1,10 @@
 //! Golden files: results of tests, stored under `golden/` so that a change shows up as a diff.
 //!
 //! A difference fails the test. `BLESS=1 cargo test` writes the files instead.
+//!
+//! In: the result of a test, a stored file. Out: a complaint, or a new file.
+//!
+//! May import: nothing of this workspace.
 
 use std::path::{Path, PathBuf};
 

@@ -2,6 +2,10 @@
 //!
 //! Each module is small and has no tests. Features add the crates that a module needs, so that the
 //! tests of `hailer-proto` build without the rest.
+//!
+//! In: names of protocols, servers and files. Out: vectors, servers, clients and folders for tests.
+//!
+//! May import: `hailer`, `hailer_minecraft`, `hailer_monitor`, `hailer_proto`.
 
 #![allow(missing_docs, reason = "for tests only")]
 

@@ -7,6 +7,10 @@
 //! A program enters a namespace by running itself again with [`enter`]. Inside, it starts other
 //! programs with [`apart`], each in a separate namespace, and creates a [`link`] to each. The bench
 //! uses this too.
+//!
+//! In: commands to run. Out: their output inside of a namespace.
+//!
+//! May import: nothing of this workspace.
 
 use std::ffi::OsStr;
 use std::io;

@@ -2,6 +2,10 @@
 //!
 //! `npm/package.json` pins them; `npm install --package-lock-only` in its folder writes the lock
 //! file.
+//!
+//! In: a script and its arguments. Out: its output.
+//!
+//! May import: nothing of this workspace.
 
 use std::path::PathBuf;
 use std::process::Command;

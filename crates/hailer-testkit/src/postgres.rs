@@ -1,5 +1,9 @@
 //! A PostgreSQL server for tests, on a Unix socket in a temporary folder. Stopped and deleted on
 //! drop.
+//!
+//! In: nothing. Out: the URL of a running server.
+//!
+//! May import: `crate::folder`, `crate::proxy`.
 
 use crate::folder::Folder;
 use crate::proxy::Proxy;

@@ -1,5 +1,9 @@
 //! A proxy in front of a database that stops passing bytes at a chosen moment, as a frozen process
 //! or a cut network does.
+//!
+//! In: connections of a client. Out: forwarded bytes, until the chosen moment.
+//!
+//! May import: nothing of this workspace.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};

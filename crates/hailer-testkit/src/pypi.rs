@@ -1,6 +1,10 @@
 //! Packages of PyPI that tests run: third-party clients.
 //!
 //! `pypi/requirements.txt` pins them.
+//!
+//! In: a script and its arguments. Out: its output.
+//!
+//! May import: nothing of this workspace.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,8 @@
 //! qstat of Debian, a query client for some dozens of protocols.
+//!
+//! In: arguments of a query. Out: a command to run.
+//!
+//! May import: nothing of this workspace.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,8 @@
 //! A real Redis for one test, on a free port of loopback. Stopped on drop.
+//!
+//! In: options. Out: the URL of a running server.
+//!
+//! May import: nothing of this workspace.
 
 use ::redis::{Commands, Connection, RedisResult, Value};
 use std::net::{Ipv4Addr, TcpListener};

@@ -38,6 +38,10 @@
 //!
 //! A file may have several datagrams, or several conversations, each after a line `=== NAME`. The
 //! name of the file then counts for nothing.
+//!
+//! In: files below `vectors/`. Out: datagrams and conversations.
+//!
+//! May import: `crate::golden`, `hailer_proto`.
 
 use crate::golden;
 use hailer_proto::{

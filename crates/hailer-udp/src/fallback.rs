@@ -1,4 +1,8 @@
 //! The portable implementation: one system call per datagram.
+//!
+//! In: an outbox, a socket. Out: an inbox, refusals.
+//!
+//! May import: `crate`, `crate::inbox`, `crate::outbox`.
 
 use crate::inbox::Meta;
 use crate::outbox::{MAX_SEND_TRIES, Pending, is_of_others};

@@ -40,6 +40,8 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! May import: nothing of this workspace.
 
 #[cfg(target_os = "linux")]
 mod envelope;

@@ -1,4 +1,9 @@
 //! Linux implementation: one system call for up to [`BATCH`] datagrams, with their metadata.
+//!
+//! In: an outbox, a socket. Out: an inbox with metadata, refusals.
+//!
+//! May import: `crate`, `crate::envelope`, `crate::fallback`, `crate::inbox`, `crate::outbox`,
+//! `crate::sys`.
 
 use crate::envelope::{DATAGRAM_CONTROL, Envelope, NO_CONTROL, Note, REFUSAL_CONTROL};
 use crate::fallback::MAX_BUFFER_BYTES;

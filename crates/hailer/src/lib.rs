@@ -16,6 +16,8 @@
 //! - [`check`] tests whether a server or a client conforms to its protocol.
 //! - [`minecraft`] joins, serves and proxies the game protocol of the 1.3 snapshots.
 //! - [`support`] has what several of these share.
+//!
+//! May import: `hailer_minecraft`, `hailer_proto`, `hailer_udp`.
 
 mod answer;
 #[cfg(feature = "check")]

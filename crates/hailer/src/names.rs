@@ -1,6 +1,10 @@
 //! Resolves host names to addresses. Follows SRV records if the protocol has them.
 //!
 //! Limits: 5 s for a lookup, 2 s for that of an SRV record, and 8 addresses per name.
+//!
+//! In: a host name, perhaps an SRV service. Out: addresses and ports.
+//!
+//! May import: `crate::error`, `crate::target`.
 
 use crate::error::Error;
 use crate::target::Host;

@@ -1,11 +1,17 @@
 //! `hailer check`: tests whether a server or a client conforms to its protocol.
+//!
+//! In: arguments; replies or requests of the tested program. Out: findings as text, JSON, JUnit or
+//! annotations.
+//!
+//! May import: `crate::args`, `crate::command::stop`, `crate::exit`, `crate::print`,
+//! `crate::service`, `hailer`.
 
-use super::service::stopped;
 use super::stop::StopRequest;
 use crate::args::Check;
 use crate::exit::{Exit, as_known, usage};
 use crate::print::check as print;
 use crate::print::stderr;
+use crate::service::stopped;
 use anyhow::Context;
 use futures_util::future::{BoxFuture, FutureExt, Shared};
 use hailer::check::client::{self, ClientRequirement, Judgement, Observer, SeenConnection};

@@ -1,4 +1,8 @@
 //! `hailer demo`: responders and clients on this machine, over real sockets.
+//!
+//! In: a seed. Out: answers of simulated servers, as text.
+//!
+//! May import: `crate::args`, `crate::exit`, `crate::print`, `crate::simulated`, `hailer`.
 
 #[cfg(feature = "game")]
 mod game;

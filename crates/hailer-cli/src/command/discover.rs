@@ -2,11 +2,11 @@
 
 use super::check::progress;
 use super::named_game;
-use super::service::stopped;
 use crate::args::Discover;
 use crate::exit::{Exit, OrUsage, as_known, usage};
 use crate::print::fields::Record;
 use crate::print::{json, line, server_lines, stderr};
+use crate::service::stopped;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use hailer::client::Answers;

@@ -1,9 +1,10 @@
 //! `hailer farm`: simulated servers on every address of a network.
 
-use super::{block_on, service::stopped};
+use super::block_on;
 use crate::args::Farm as Args;
 use crate::exit::{Exit, OrUsage, usage};
 use crate::print::above_zero;
+use crate::service::stopped;
 use anyhow::Context;
 use hailer::proto::Protocol;
 use hailer::proto::registry;
@@ -136,7 +137,7 @@ fn summary(counts: &FarmCounts) -> String {
         (counts.overflows, "lost because the receive queue was full"),
     ];
     let dropped = counts.dropped.iter();
-    let dropped = dropped.map(|(reason, count)| (*count, super::service::reason_text(reason)));
+    let dropped = dropped.map(|(reason, count)| (*count, crate::service::reason_text(reason)));
     let others = above_zero(reasons.into_iter().chain(dropped));
     let doubled = if counts.duplicated > 0 {
         format!(" ({} twice)", counts.duplicated)

@@ -1,4 +1,8 @@
 //! `hailer completions` and `hailer man`, generated from the definitions in args.rs.
+//!
+//! In: definitions in args.rs. Out: scripts and man pages.
+//!
+//! May import: `crate::args`, `crate::exit`, `crate::print`.
 
 use crate::args::Arguments;
 use crate::exit::Exit;

@@ -1,4 +1,9 @@
 //! `hailer join`: joins a game and prints what happens.
+//!
+//! In: arguments, lines of standard input. Out: events as text or JSON, a map, a recording.
+//!
+//! May import: `crate::args`, `crate::command::secrets`, `crate::exit`, `crate::files`,
+//! `crate::print`, `crate::service`, `hailer`.
 
 use super::secrets;
 use crate::args::Join as Args;
@@ -92,7 +97,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<Exit> {
     let mut secrets = args.secrets.as_deref().map(secrets::append).transpose()?;
     let mut record = args.record.as_deref().map(create).transpose()?;
     let mut show = EventPrinter::new(&args);
-    let mut interrupted = std::pin::pin!(super::service::interrupted());
+    let mut interrupted = std::pin::pin!(crate::service::interrupted());
     let connected = tokio::select! {
         () = &mut interrupted => Err(None),
         connected = join(&target, config(&args)) => connected.map_err(Some),

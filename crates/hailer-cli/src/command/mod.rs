@@ -1,4 +1,11 @@
 //! The commands, one module each.
+//!
+//! In: parsed arguments. Out: an exit code; output of each command.
+//!
+//! May import: `crate::activation`, `crate::args`, `crate::config`, `crate::exit`, `crate::files`,
+//! `crate::http_client`, `crate::log`, `crate::observe`, `crate::packet_filter`, `crate::print`,
+//! `crate::service`, `crate::simulated`, `crate::terminal`, `crate::values`, `hailer`,
+//! `hailer_monitor`.
 
 mod check;
 mod decode;
@@ -19,7 +26,6 @@ mod query;
 #[cfg(feature = "game")]
 pub(crate) mod secrets;
 mod serve;
-pub(crate) mod service;
 mod stop;
 mod sweep;
 #[cfg(feature = "top")]
@@ -34,9 +40,9 @@ use crate::config::{self, warn_about_token_file};
 #[cfg(not(all(feature = "game", feature = "monitor", feature = "top")))]
 use crate::exit::without;
 use crate::exit::{Exit, OrUsage, usage};
+use crate::values::{game_of, names_another};
 use hailer::proto::Game;
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
-use hailer::support::catalog;
 use hailer::{ClientConfig, Target};
 use std::future::Future;
 use std::path::Path;
@@ -191,23 +197,6 @@ pub(crate) fn list_file(text: &str) -> Option<&str> {
     let has_end = end.is_some_and(|end| ends.iter().any(|known| end == *known));
     let is_path = has_end || file.contains('/') && !file.contains("://");
     (is_path && path.is_file()).then_some(file)
-}
-
-/// Returns the game with an id or alias, or the problem and its fix.
-pub(crate) fn game_of(id: &str) -> Result<&'static Game, String> {
-    catalog::game(&id.to_ascii_lowercase()).ok_or_else(|| match catalog::suggestion(id) {
-        Some(close) if close == id => format!("it is a protocol; write --protocol {id}"),
-        Some(close) => format!("unknown game; did you mean {close}?"),
-        None => "unknown game; `hailer games` lists them".into(),
-    })
-}
-
-/// Returns whether the URL of a target names a protocol, or another game.
-pub(crate) fn names_another(target: &Target, game: &Game) -> bool {
-    match target.game {
-        Some(other) => other.id != game.id,
-        None => target.protocol.is_some(),
-    }
 }
 
 /// Returns the game that `--game` names.

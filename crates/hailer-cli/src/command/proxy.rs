@@ -1,13 +1,18 @@
 //! `hailer proxy`: a proxy between game clients and a server that prints and records packets.
+//!
+//! In: connections of clients and the server. Out: forwarded bytes; packets as text or JSON.
+//!
+//! May import: `crate::args`, `crate::command::secrets`, `crate::exit`, `crate::files`,
+//! `crate::packet_filter`, `crate::print`, `crate::service`, `hailer`.
 
 use super::secrets;
-use super::service::interrupted;
 use crate::args::Proxy as Args;
 use crate::exit::{Exit, usage};
 use crate::files::{create_private, folder_of};
 use crate::packet_filter::PacketFilter;
 use crate::print::packet::{Form, PacketView};
 use crate::print::stderr;
+use crate::service::interrupted;
 use anyhow::Context;
 use hailer::Target;
 use hailer::client::Host;

@@ -1,11 +1,15 @@
 //! `hailer query`: requests the status of servers.
+//!
+//! In: arguments, targets of standard input. Out: answers as text or JSON.
+//!
+//! May import: `crate::args`, `crate::exit`, `crate::print`, `crate::service`, `hailer`.
 
-use super::service::stopped;
 use crate::args::Query;
 use crate::exit::{Exit, as_known, print_error, usage};
 #[cfg(feature = "top")]
 use crate::print::icon;
 use crate::print::{datagram, json, table, view};
+use crate::service::stopped;
 use futures_util::{StreamExt, stream};
 use hailer::client::Answers;
 use hailer::proto::Depth;

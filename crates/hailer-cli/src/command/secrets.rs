@@ -8,6 +8,10 @@
 //! One line for each encrypted TCP connection. `client` is a connection between client and proxy,
 //! `server` one between proxy or bot and server. The secret is valid for both directions. Lines
 //! that begin with `#` are comments.
+//!
+//! In: secrets of sessions, or a file. Out: lines of the file, or secrets.
+//!
+//! May import: `crate::exit`, `crate::files`, `hailer`.
 
 use crate::exit::{OrUsage, usage};
 use crate::files::append_private;

@@ -1,8 +1,8 @@
 //! Early end of a command that blocks, by a signal or the time limit.
 
-use super::service::interrupted;
 use crate::exit::STOPPED;
 use crate::print::stderr;
+use crate::service::interrupted;
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,10 +1,10 @@
 //! `hailer world`: a Minecraft game server of 1.2.5 to 1.3.2.
 
-use super::service::stopped;
 use crate::args::World;
 use crate::exit::Exit;
 use crate::log::limiter;
 use crate::print::line;
+use crate::service::stopped;
 use hailer::minecraft::game::server::{GameServerConfig, ServerEvent};
 use hailer::minecraft::{GameServer, GameServerError};
 use hailer::proto::minecraft_status;

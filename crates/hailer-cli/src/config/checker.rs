@@ -1,4 +1,8 @@
 //! Checks that types cannot express: keys that exclude or need each other, and named files.
+//!
+//! In: parsed tables, files that they name. Out: problems with line numbers.
+//!
+//! May import: `crate::config::reader`, `hailer`.
 
 use super::reader::{Lines, Problem};
 use hailer::proto::{Icon, Secret};

@@ -8,6 +8,11 @@
 //! port = 7777
 //! query-port = "game + 1"
 //! ```
+//!
+//! In: a TOML file. Out: rows added to the catalog.
+//!
+//! May import: `crate::config`, `crate::config::checker`, `crate::config::reader`, `crate::exit`,
+//! `hailer`.
 
 use super::checker::{Checker, lines_of};
 use super::reader::{self, Blocks, IntegerBetween, Lines, OneOrMany, Problem, TextOrNumber};

@@ -11,6 +11,9 @@
 //! ```
 //!
 //! `hailer serve --example` prints every key with an explanation: see `example-serve.toml`.
+//!
+//! May import: `crate::args`, `crate::exit`, `crate::files`, `crate::observe`, `crate::print`,
+//! `crate::simulated`, `crate::values`, `hailer`, `hailer_monitor`.
 
 pub(crate) mod checker;
 #[cfg(feature = "monitor")]

@@ -3,13 +3,12 @@
 //! `hailer monitor --example` prints every key with an explanation: see `example-monitor.toml`.
 
 use super::cluster::{Cluster, ClusterInput};
-use crate::command;
 use crate::config::checker::{Checker, lines_of};
 use crate::config::reader::{
     self, Blocks, FromText, IntegerBetween, Ordered, Parsed, Problem, TextOrNumber, Time,
 };
 use crate::config::{self, MIN_TOKEN_BYTES};
-use crate::values::byte_size;
+use crate::values::{byte_size, game_of, names_another};
 use hailer::Target;
 use hailer::client::{Host, TargetError};
 use hailer::discover::master::MasterUrl;
@@ -554,11 +553,11 @@ impl MasterInput {
 
 /// Returns a target as a server of a game, or the problem.
 fn in_game(target: &str, id: &str) -> Result<String, String> {
-    let game = command::game_of(id).map_err(|problem| format!("{id:?}: {problem}"))?;
+    let game = game_of(id).map_err(|problem| format!("{id:?}: {problem}"))?;
     let parsed: Target = target
         .parse()
         .map_err(|error: TargetError| error.to_string())?;
-    if command::names_another(&parsed, game) {
+    if names_another(&parsed, game) {
         return Err(format!(
             "the target {target} names another game or a protocol; drop it, or this key"
         ));

@@ -11,6 +11,10 @@
 //! The socket belongs to the user of the responder, with mode 0600. Limits: [`MAX_CLIENTS`]
 //! connections, [`MAX_REQUEST`] bytes for a request, [`IDLE_TIMEOUT`] without a request, [`TIMEOUT`] to
 //! accept a reply.
+//!
+//! In: requests of clients, snapshots. Out: lines of JSON.
+//!
+//! May import: `crate::files`, `crate::observe`, `crate::observe::snapshot`, `hailer`.
 
 use super::snapshot::{SCHEMA, Snapshot};
 use super::{MAX_CLIENTS, TakeSnapshot};

@@ -5,6 +5,10 @@
 //! so the prefixes of a snapshot are left out.
 //!
 //! Limits: [`LIMITS`].
+//!
+//! In: a snapshot, HTTP requests. Out: metrics as text.
+//!
+//! May import: `crate::observe`, `crate::observe::snapshot`, `hailer`.
 
 use super::snapshot::{Counts, Listener, Snapshot, Source, State, reasons};
 use super::{MAX_CLIENTS, TakeSnapshot};

@@ -6,6 +6,8 @@
 //! ```
 //!
 //! These modules only use [`Snapshot`], which a callback returns on demand.
+//!
+//! May import: `crate::files`, `hailer`.
 
 pub(crate) mod control;
 mod metrics;

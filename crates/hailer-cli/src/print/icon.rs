@@ -6,6 +6,10 @@
 //!
 //! Icons come from strangers. Only images that decode completely, of at most 512 × 512 pixels, reach
 //! the terminal.
+//!
+//! In: an icon, the kind of terminal. Out: escape sequences.
+//!
+//! May import: `hailer`.
 
 use clap::ValueEnum;
 use hailer::proto::model::Icon;

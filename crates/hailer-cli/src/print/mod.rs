@@ -1,5 +1,9 @@
 //! Output formats. Human-readable ones contain ANSI colors, which the output stream removes unless
 //! it is a terminal. Widths are terminal columns; a character has a width of 0, 1 or 2.
+//!
+//! In: answers, errors and other results. Out: text, tables, JSON, CSV and Parquet.
+//!
+//! May import: `crate::args`, `crate::exit`, `hailer`.
 
 pub(crate) mod check;
 pub(crate) mod csv;

@@ -8,6 +8,8 @@
 //!
 //! It owns the terminal, the event loop, the shared keys and the frame around a [`Program`]. It uses
 //! `print`, and no command.
+//!
+//! May import: `crate::exit`, `crate::print`, `crate::service`, `hailer`.
 
 #[cfg(feature = "monitor")]
 pub(crate) mod chart;
@@ -17,9 +19,9 @@ pub(crate) mod sections;
 pub(crate) mod text;
 pub(crate) mod widgets;
 
-use crate::command::service::interrupted;
 use crate::exit::usage;
 use crate::print::{line, since};
+use crate::service::interrupted;
 use anyhow::Context;
 use crossterm::event::{Event, EventStream, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use futures_util::StreamExt;

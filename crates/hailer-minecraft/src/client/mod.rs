@@ -16,6 +16,10 @@
 //! | names in the list of players | [`MAX_LISTED`] | a warning; the name is dropped |
 //! | kept warnings | [`MAX_WARNINGS`] | they are only counted |
 //! | silence of the server | 30 s | [`ClientError::Silence`] |
+//!
+//! May import: `crate`, `crate::build`, `crate::chunk`, `crate::connection`, `crate::crypto`,
+//! `crate::packet`, `crate::shape`, `crate::state`, `crate::table`, `crate::types`, `crate::world`,
+//! `hailer_proto`.
 
 mod columns;
 mod entities;

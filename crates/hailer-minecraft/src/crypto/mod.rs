@@ -10,6 +10,8 @@
 //!
 //! The protection was weak from the start: RC4, RSA with 1024 bits, one secret as key and IV, no
 //! authentication of the stream. It is implemented because the servers require it.
+//!
+//! May import: `crate::build`, `hailer_proto`.
 
 mod cfb8;
 mod cipher;

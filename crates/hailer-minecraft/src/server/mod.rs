@@ -11,6 +11,9 @@
 //! There are no monsters, no crafting and no flowing fluids.
 //!
 //! All resources are limited by [`Limits`], per client and in total. No input causes a panic.
+//!
+//! May import: `crate`, `crate::block`, `crate::build`, `crate::chunk`, `crate::connection`,
+//! `crate::crypto`, `crate::table`, `crate::types`.
 
 mod block;
 mod bucket;

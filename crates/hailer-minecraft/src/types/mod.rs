@@ -2,6 +2,10 @@
 //!
 //! The packet table lists the fields of each packet; a type defines their bytes. Types whose layout
 //! differs between builds check the [`Build`] themselves, so the table need not.
+//!
+//! In: bytes of a packet and its build. Out: values, and the reverse.
+//!
+//! May import: `crate::build`, `crate::chunk`, `crate::nbt`, `crate::sample`, `hailer_proto`.
 
 mod bytes;
 mod columns;

@@ -3,6 +3,11 @@
 //! Bounds: 10 s for a response unless configured (100 ms to 5 min), 4 KiB of a response or of a
 //! command's error output are read, 200 characters of it are quoted, and `Retry-After` counts for at
 //! most one day. Redirects are not followed.
+//!
+//! In: a message and its receiver. Out: an HTTP request or a process; whether it was delivered.
+//!
+//! May import: `crate::alert::message`, `crate::alert::notification`, `crate::alert::rule`,
+//! `crate::sample`, `hailer`.
 
 use super::message::{Form, Rendered, render};
 use super::notification::Notification;

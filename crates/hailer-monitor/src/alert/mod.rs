@@ -31,6 +31,9 @@
 //!
 //! With `when = "monitor-silent"` the monitor reports that it takes no samples. A process that is
 //! gone cannot report anything; watch `/healthz` from outside.
+//!
+//! May import: `crate::health`, `crate::history`, `crate::lock`, `crate::sample`, `crate::server`,
+//! `crate::state`, `hailer`.
 
 mod deliver;
 mod engine;

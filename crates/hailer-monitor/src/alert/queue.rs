@@ -7,6 +7,11 @@
 //!
 //! Bounds: 1,000 waiting messages for each receiver, then the oldest is given up; 500 characters of
 //! an error; 30 days of finished messages.
+//!
+//! In: notifications, results of deliveries. Out: messages to send, rows of the database.
+//!
+//! May import: `crate::alert`, `crate::alert::engine`, `crate::alert::notification`,
+//! `crate::history`, `crate::lock`, `crate::sample`, `crate::server`.
 
 use super::engine::{IncidentKey, OpenIncident, TickOutput};
 use super::notification::{AffectedServer, Notification, NotificationKind, hex};

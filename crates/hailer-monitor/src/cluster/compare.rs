@@ -2,6 +2,10 @@
 //!
 //! A node that is wrong by more than half an interval gives its chunks and the lead back: its
 //! samples would have times of another poll. It still shows pages and writes results.
+//!
+//! In: times of Redis and PostgreSQL. Out: differences, and whether this node may poll.
+//!
+//! May import: `crate::cluster`, `crate::lock`, `crate::sample`, `hailer`.
 
 use super::{ClockCheck, ClockHealth, Reference, Shared};
 use crate::lock::lock;

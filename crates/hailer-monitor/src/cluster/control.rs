@@ -1,4 +1,10 @@
 //! Heartbeats of this node, and the chunks it polls.
+//!
+//! In: leases in Redis. Out: chunks that the poller starts or stops.
+//!
+//! May import: `crate::cluster`, `crate::cluster::entry`, `crate::cluster::keys`,
+//! `crate::cluster::lease`, `crate::cluster::push`, `crate::cluster::scripts`, `crate::health`,
+//! `crate::poll`, `crate::sample`, `crate::server`, `crate::sessions`, `hailer`.
 
 use super::entry::{StateRecord, read_server};
 use super::keys::part;

@@ -4,6 +4,12 @@
 //! The version of a chunk is read first, then the database, and the chunk is written only if its
 //! version is still the same. So the last writer has also read last, and two nodes that fill at the
 //! same time do not undo each other. Filling can be repeated at any time.
+//!
+//! In: changed chunks, rows of servers. Out: chunks in Redis.
+//!
+//! May import: `crate::cluster`, `crate::cluster::entry`, `crate::cluster::keys`,
+//! `crate::cluster::lease`, `crate::cluster::scripts`, `crate::history`, `crate::lock`,
+//! `crate::sample`, `crate::server`, `hailer`.
 
 use super::entry::{digest, write_server};
 use super::keys::{PARTS, part};

@@ -2,6 +2,12 @@
 //!
 //! A mirror that was disconnected for longer than entries stay in the streams is complete again
 //! after one interval. Long parts of answers take at most 128 MiB.
+//!
+//! In: rows of PostgreSQL, streams of Redis. Out: rows of the state table.
+//!
+//! May import: `crate::cluster`, `crate::cluster::entry`, `crate::cluster::keys`,
+//! `crate::cluster::lease`, `crate::cluster::push`, `crate::cluster::write`, `crate::health`,
+//! `crate::history`, `crate::sample`, `crate::server`, `crate::state`, `hailer`.
 
 use super::entry::{ResultsEntry, SampleRecord, StatusEntry, read_server};
 use super::keys::PARTS;

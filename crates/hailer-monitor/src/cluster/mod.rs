@@ -31,6 +31,11 @@
 //! Limits: Redis holds at most `backlog` samples that PostgreSQL has not taken; then the oldest are
 //! dropped, and `/healthz` reports since when they wait. Limits of one node are in the modules
 //! `push`, `write` and `mirror`.
+//!
+//! May import: `crate::alert`, `crate::clock`, `crate::error`, `crate::health`, `crate::history`,
+//! `crate::lock`, `crate::monitor_health`, `crate::node`, `crate::poll`, `crate::reconcile`,
+//! `crate::sample`, `crate::server`, `crate::sessions`, `crate::state`, `crate::watchlist`,
+//! `hailer`.
 
 mod compare;
 mod control;

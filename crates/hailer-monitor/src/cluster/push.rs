@@ -3,6 +3,12 @@
 //! While Redis is away, at most 500,000 samples are kept; beyond that the oldest are dropped and
 //! counted. Statuses are only for pages and are not kept. In Redis, 256 entries of statuses with at
 //! most 512 KiB each stay for each of 8 parts.
+//!
+//! In: results of the poller. Out: entries in streams of Redis.
+//!
+//! May import: `crate::cluster`, `crate::cluster::entry`, `crate::cluster::keys`,
+//! `crate::cluster::lease`, `crate::history`, `crate::poll`, `crate::sample`, `crate::server`,
+//! `crate::sessions`, `crate::state`, `hailer`.
 
 use super::entry::{ResultsEntry, SampleRecord, StateRecord, StatusEntry, is_same_status};
 use super::keys::{PARTS, part};

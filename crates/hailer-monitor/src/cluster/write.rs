@@ -4,6 +4,11 @@
 //! An entry may be written twice, if its reader dies before it acknowledges. The history ignores
 //! rows that it has. At most 20,000 samples are written in one transaction, and nothing more is
 //! read before it is committed.
+//!
+//! In: entries in streams of Redis. Out: rows of PostgreSQL.
+//!
+//! May import: `crate::cluster`, `crate::cluster::entry`, `crate::cluster::keys`, `crate::history`,
+//! `crate::sample`, `hailer`.
 
 use super::Shared;
 use super::entry::ResultsEntry;

@@ -4,6 +4,10 @@
 //! The server enforces the limits: it ends a transaction that waits for its next statement, a
 //! statement that waits for a lock or takes too long, and a connection whose client does not
 //! acknowledge data.
+//!
+//! In: a URL of PostgreSQL. Out: a pool of connections.
+//!
+//! May import: `crate::history`, `crate::history::open`, `crate::sample`.
 
 use super::open::Dialect;
 use super::{History, HistoryError};

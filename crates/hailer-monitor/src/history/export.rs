@@ -3,6 +3,12 @@
 //! A record names its server instead of giving its number, so that files are readable, and can be
 //! imported where numbers differ. Importing twice changes nothing; a roll-up replaces one with
 //! fewer samples. At most 5,000 records are in memory at a time.
+//!
+//! In: rows of the database, or records. Out: records, or rows of the database.
+//!
+//! May import: `crate::history`, `crate::history::insert`, `crate::history::open`,
+//! `crate::history::read`, `crate::history::record`, `crate::history::servers`,
+//! `crate::history::tidy`, `crate::sample`, `crate::server`, `hailer`.
 
 use super::insert::{Insert, Statement, Values, late, run, small, small_if_any, write};
 use super::open::Dialect;

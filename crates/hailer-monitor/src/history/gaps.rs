@@ -1,4 +1,9 @@
 //! Times in which the monitor did not run.
+//!
+//! In: samples in the database. Out: gaps.
+//!
+//! May import: `crate::history`, `crate::history::read`, `crate::sample`, `crate::server`,
+//! `crate::uptime`.
 
 use super::read::ALL;
 use super::{History, HistoryError, Level};

@@ -1,4 +1,8 @@
 //! Inserts batches, each in one transaction. Existing rows are not changed.
+//!
+//! In: a batch of results. Out: rows of the database.
+//!
+//! May import: `crate::history`, `crate::history::open`, `crate::sample`, `crate::server`.
 
 use super::open::Dialect;
 use super::{Batch, History, HistoryError, Level, PlayerSession, WriteCounts};

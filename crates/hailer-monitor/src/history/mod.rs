@@ -11,6 +11,9 @@
 //!
 //! A roll-up is computed from the level below, and replaces one with fewer samples. So it can be
 //! computed again at any time, late samples count, and rows deleted below change nothing above.
+//!
+//! May import: `crate::health`, `crate::icon`, `crate::poll`, `crate::sample`, `crate::server`,
+//! `crate::state`, `crate::uptime`, `hailer`.
 
 mod connection;
 mod export;

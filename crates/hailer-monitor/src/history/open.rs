@@ -1,4 +1,8 @@
 //! Opens a database and updates its tables.
+//!
+//! In: a path or a URL. Out: the history, ready for use.
+//!
+//! May import: `crate::history`, `crate::history::connection`.
 
 use super::connection::{self, MAX_IDLE_MS};
 use super::{History, HistoryError};

@@ -4,6 +4,10 @@
 //! 1,000,000 samples, 100,000 events and 100,000 sessions. Beyond that the oldest are dropped, and
 //! [`WriterHealth`] counts them. When the database works again, everything kept is written. A
 //! killed process loses the results since the last write.
+//!
+//! In: results of polls. Out: batches for the database; its health.
+//!
+//! May import: `crate::history`, `crate::sample`.
 
 use super::{Batch, History, HistoryError, PlayerSession, WriteCounts};
 use crate::sample::unix_millis;

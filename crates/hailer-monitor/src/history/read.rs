@@ -1,4 +1,8 @@
 //! Queries of the history.
+//!
+//! In: servers, periods and levels. Out: points, events and sessions.
+//!
+//! May import: `crate::health`, `crate::history`, `crate::sample`, `crate::server`, `crate::state`.
 
 use super::{History, HistoryError, Level, PlayerSession, Point};
 use crate::health::State;

@@ -1,4 +1,9 @@
 //! Servers in the history.
+//!
+//! In: changes of the watchlist. Out: rows of servers.
+//!
+//! May import: `crate::history`, `crate::history::insert`, `crate::history::open`, `crate::sample`,
+//! `crate::server`, `hailer`.
 
 use super::insert::{Insert, Statement, Values, run};
 use super::open::{Dialect, Transaction};

@@ -1,5 +1,10 @@
 //! Last statuses of servers, as JSON records of [`StatusStore`](crate::status_store::StatusStore),
 //! and their icons.
+//!
+//! In: statuses, or rows of the database. Out: rows of the database, or statuses.
+//!
+//! May import: `crate::history`, `crate::history::insert`, `crate::icon`, `crate::server`,
+//! `hailer`.
 
 use super::insert::{Insert, Values, run};
 use super::{History, HistoryError};

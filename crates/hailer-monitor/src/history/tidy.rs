@@ -6,6 +6,10 @@
 //! the transaction that computes it, so that no bucket is lost when the process ends. The newest
 //! bucket is also computed while it fills: that of five minutes with each call, the higher ones
 //! when a bucket below closes.
+//!
+//! In: samples in the database. Out: roll-ups; deleted old rows.
+//!
+//! May import: `crate::history`, `crate::history::insert`, `crate::history::open`, `crate::sample`.
 
 use super::insert::{late, run};
 use super::open::{Dialect, Transaction};

@@ -14,6 +14,9 @@
 //! counted as missed. 64 batches of results wait for the history or the cluster; the next are
 //! dropped and counted. Answers are kept up to 16 KiB each and 16 MiB in total. Names of the first
 //! 1,024 players of a reply are kept.
+//!
+//! May import: `crate::clock`, `crate::health`, `crate::lock`, `crate::sample`, `crate::schedule`,
+//! `crate::server`, `crate::state`, `crate::uptime`, `hailer`.
 
 mod changes;
 pub mod listed;

@@ -2,6 +2,11 @@
 //!
 //! The poller writes it. A reader copies what it needs under the lock; large parts are behind an
 //! `Arc`.
+//!
+//! In: results of polls. Out: rows and totals.
+//!
+//! May import: `crate::cached`, `crate::health`, `crate::icon`, `crate::sample`, `crate::server`,
+//! `crate::uptime`, `hailer`.
 
 mod endpoints;
 pub(crate) mod find;

@@ -13,6 +13,10 @@
 //!
 //! Pages load nothing from other sites. The three static files (`files`) are embedded in the
 //! program.
+//!
+//! May import: `crate::alert`, `crate::cached`, `crate::health`, `crate::history`, `crate::icon`,
+//! `crate::lock`, `crate::monitor_health`, `crate::sample`, `crate::server`, `crate::state`,
+//! `crate::test_alert`, `crate::uptime`, `crate::watchlist`, `hailer`.
 
 pub mod api;
 mod chart;

@@ -6,6 +6,8 @@
 //!
 //! When a limit of connections is reached, an old one is closed: browsers reconnect automatically,
 //! also event streams.
+//!
+//! May import: `crate::web`, `hailer`.
 
 use crate::web::{App, router};
 use axum::extract::ConnectInfo;

@@ -6,6 +6,10 @@
 //!
 //! The table also has games that no protocol of the [registry] reads, with the
 //! reason.
+//!
+//! In: ids, aliases, ports. Out: rows of the games table, query ports.
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::registry`.
 
 mod table;
 

@@ -8,6 +8,8 @@
 //!
 //! Parsing is incremental: nothing grows with the number of servers. A list is not verified, since
 //! its servers did not ask to be in it.
+//!
+//! May import: `crate::wire`.
 
 mod body;
 mod datagram;

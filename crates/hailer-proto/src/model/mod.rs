@@ -3,6 +3,10 @@
 //! Clients produce it and responders consume it; a caching proxy is a responder fed by a client.
 //! Fields that at least three protocols have are members; others are [extras](Status::extra),
 //! documented in the protocol's [`Info::fields`](crate::Info).
+//!
+//! In: fields of replies. Out: one status for all protocols.
+//!
+//! May import: `crate::wire`.
 
 pub mod encoding;
 mod icon;

@@ -5,6 +5,10 @@
 //!   OneDatagram { info, messages, read }   UDP
 //!   OneStream { info, messages, read, .. } TCP, one request on each connection
 //! ```
+//!
+//! In: a table of messages, a function that reads. Out: exchanges, responders, explanations.
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 pub mod datagram;
 mod message;

@@ -3,6 +3,11 @@
 //! another family.
 //!
 //! A protocol has the name of its id, in its family. [`registry`](crate::registry) lists them all.
+//!
+//! In: bytes of replies, or a status. Out: a status, or bytes of replies.
+//!
+//! May import: `crate`, `crate::model`, `crate::one_request`, `crate::protocol`, `crate::testing`,
+//! `crate::token`, `crate::wire`.
 
 pub mod a2s;
 pub mod armagetron;

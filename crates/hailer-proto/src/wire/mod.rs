@@ -7,6 +7,10 @@
 //! - Writing appends to the caller's buffer, which keeps its capacity from one datagram to the
 //!   next.
 //! - Bytes after the end of a message are an error or a named deviation, never ignored.
+//!
+//! In: bytes, or values. Out: values with offsets and notes, or bytes.
+//!
+//! May import: `crate`.
 
 pub(crate) mod charset;
 pub mod codepage;

@@ -1,5 +1,7 @@
 //! Rules for the files at the root of the repository.
 
+mod imports;
+
 use hailer_proto::registry;
 use hailer_testkit::folder::Folder;
 use hailer_testkit::golden;
@@ -141,7 +143,7 @@ fn a_new_protocol_has_its_files_and_lines() {
     assert!(output.status.success(), "{problem}");
     let read = |path: &str| std::fs::read_to_string(folder.path().join(path)).expect(path);
     for (list, line) in LISTS.iter().zip([
-        "    &crate::protocols::single::harbour_wars::PROTOCOL,\n];",
+        "    &single::harbour_wars::PROTOCOL,\n];",
         "pub mod harbour_wars;",
     ]) {
         let before = std::fs::read_to_string(root.join(list)).expect(list);

@@ -1,5 +1,9 @@
 //! Servers for tests, each with a thread and a loopback address. Stopped on drop. The tests of the
 //! tool use them too.
+//!
+//! In: prepared replies. Out: addresses of servers, received requests.
+//!
+//! May import: `hailer`.
 
 pub mod dns;
 

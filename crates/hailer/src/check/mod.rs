@@ -13,6 +13,8 @@
 //!
 //! [`client`] is the other direction: it responds, and reports what a client does wrong. [`output`]
 //! formats results.
+//!
+//! May import: `crate::respond`, `crate::support`, `hailer_proto`.
 
 mod a2s;
 mod challenge;

@@ -1,4 +1,8 @@
 //! Access to the server under test.
+//!
+//! In: bytes to send, times to wait. Out: received bytes, closed connections.
+//!
+//! May import: `hailer_proto`.
 
 use hailer_proto::Transport;
 use std::io::{self, Read, Write};

@@ -14,6 +14,9 @@
 //! protocol has answered, those that share a game with it have a short time for their first useful
 //! reply and repeat their request once within it; the others end immediately. Answers are sorted by how
 //! complete they are, not by their arrival, so that the result does not depend on timing.
+//!
+//! May import: `crate::answer`, `crate::discover`, `crate::error`, `crate::merge`, `crate::names`,
+//! `crate::support`, `crate::target`, `crate::transcript`, `hailer_proto`.
 
 mod answers;
 mod detection;
@@ -22,7 +25,6 @@ mod shared;
 mod socket;
 
 pub use self::answers::Answers;
-pub(crate) use self::socket::connect_from;
 pub use crate::answer::FieldSource;
 pub use crate::error::{FaultPlace, ProtocolFailure};
 pub use crate::support::drive::QueryLimits;

@@ -3,6 +3,10 @@
 //! Each server has one connected socket. The system delivers its replies there, although all sockets
 //! have the same port. Exchanges with one server share the socket: each receives every datagram and
 //! ignores those that it cannot read.
+//!
+//! In: datagrams of several exchanges. Out: received datagrams, for each exchange of their server.
+//!
+//! May import: `crate::client::socket`.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};

@@ -1,7 +1,13 @@
 //! The connection of one exchange: a datagram socket, a stream, or requests over HTTP.
+//!
+//! In: bytes of an exchange. Out: received bytes, errors of the system.
+//!
+//! May import: `crate::client::detection`, `crate::client::shared`, `crate::support`,
+//! `hailer_proto`.
 
 use super::detection::Window;
 use super::shared::SharedSocket;
+use crate::support::local::connect_from;
 use futures_util::future::BoxFuture;
 use hailer_proto::Info;
 use std::future::pending;
@@ -9,7 +15,7 @@ use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::net::{TcpSocket, TcpStream, UdpSocket};
+use tokio::net::{TcpStream, UdpSocket};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
@@ -105,22 +111,6 @@ pub(super) async fn connect(
             }
         }
     }
-}
-
-/// Returns a connection over TCP from a local address, on any port.
-pub(crate) async fn connect_from(
-    address: SocketAddr,
-    source: Option<SocketAddr>,
-) -> io::Result<TcpStream> {
-    let Some(source) = source else {
-        return TcpStream::connect(address).await;
-    };
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    socket.bind((source.ip(), 0).into())?;
-    socket.connect(address).await
 }
 
 /// Returns a datagram socket that is connected to the address, on a random port.

@@ -13,6 +13,10 @@
 //!
 //! Limits, which [`MasterLimits`] changes: 2 s for a reply, two retries, 2 minutes for a list,
 //! 200,000 servers, 64 MiB.
+//!
+//! In: a URL of a master server. Out: addresses and names of servers.
+//!
+//! May import: `crate::support`, `crate::target`, `hailer_proto`.
 
 use crate::support::address::{AddressFault, AddressPolicy};
 use crate::support::catalog;

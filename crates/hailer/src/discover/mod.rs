@@ -12,6 +12,8 @@
 //! Limits of a search: 128 ports for each protocol, three rounds of requests, one datagram every
 //! 5 ms for each interface and protocol, 65,536 received datagrams for each of them, 1,024 servers
 //! and 16 ports of one address.
+//!
+//! May import: `crate::support`, `crate::target`, `hailer_proto`.
 
 mod interface;
 pub mod master;

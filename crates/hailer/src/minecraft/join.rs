@@ -10,6 +10,11 @@
 //! }
 //! # }
 //! ```
+//!
+//! In: a target, commands of the caller. Out: events of the game, a recording.
+//!
+//! May import: `crate::error`, `crate::minecraft`, `crate::names`, `crate::target`,
+//! `hailer_minecraft`.
 
 use super::{Recorder, unreachable};
 use crate::error::Error;

@@ -1,5 +1,10 @@
 //! The Minecraft game protocol on sockets. The crate `hailer_minecraft` has the protocol, this
 //! module the I/O.
+//!
+//! In: connections, targets. Out: events of the game and forwarded packets.
+//!
+//! May import: `crate::error`, `crate::names`, `crate::support`, `crate::target`,
+//! `hailer_minecraft`, `hailer_proto`.
 
 pub mod bridge;
 mod join;

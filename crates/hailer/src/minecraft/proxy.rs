@@ -3,6 +3,11 @@
 //!
 //! Every buffer is limited. While one side does not accept bytes, the other side is not read, so a
 //! slow client delays only itself.
+//!
+//! In: connections of clients. Out: forwarded packets, events.
+//!
+//! May import: `crate::minecraft`, `crate::minecraft::bridge`, `crate::support`,
+//! `hailer_minecraft`, `hailer_proto`.
 
 use super::bridge::{Bridge, BridgeError, ForwardedPacket};
 use super::unreachable;

@@ -4,6 +4,10 @@
 //! There is one task per connection, one per listener and one for ticks. They share the server
 //! behind a lock that is never held while waiting, so a slow socket delays only itself. Unsent
 //! bytes stay in the server, which drops clients above its limit.
+//!
+//! In: connections of clients. Out: packets to clients, events.
+//!
+//! May import: `crate::support`, `hailer_minecraft`.
 
 use crate::support::listen::accept_failed;
 use hailer_minecraft::crypto::KeyError;

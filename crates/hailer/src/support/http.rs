@@ -8,8 +8,12 @@
 //! Limits: 64 KiB and 100 fields of headers, 1 MiB of body, 16 informational responses (`100
 //! Continue`) per request, 3 redirects to the same host and port.
 //! The caller limits the time: dropping the future closes the connection.
+//!
+//! In: a request and its destination. Out: a response as one message.
+//!
+//! May import: `crate::support::local`, `hailer_proto`.
 
-use crate::client::connect_from;
+use super::local::connect_from;
 use hailer_proto::Tls;
 use hailer_proto::http::{MAX_BODY, MAX_HEAD, MAX_HEADERS, Request};
 use hailer_proto::wire::Notes;

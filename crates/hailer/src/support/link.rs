@@ -1,4 +1,8 @@
 //! Connections to Redis: a single server, the master named by Sentinels, or a cluster.
+//!
+//! In: a configuration. Out: connections.
+//!
+//! May import: nothing of this workspace.
 
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;

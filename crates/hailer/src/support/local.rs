@@ -1,7 +1,12 @@
 //! Local addresses that queries are sent from.
+//!
+//! In: a source address. Out: connections from it, or the problem with it.
+//!
+//! May import: nothing of this workspace.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use tokio::net::{TcpSocket, TcpStream};
 
 /// Parses a local address: `ADDRESS` or `ADDRESS:PORT`. Without a port, the port is 0: any.
 ///
@@ -40,6 +45,22 @@ fn explain(source: SocketAddr, error: &io::Error) -> String {
         ErrorKind::PermissionDenied => format!("port {source} needs more rights"),
         _ => format!("{source}: {error}"),
     }
+}
+
+/// Returns a connection over TCP from a local address, on any port.
+pub(crate) async fn connect_from(
+    address: SocketAddr,
+    source: Option<SocketAddr>,
+) -> io::Result<TcpStream> {
+    let Some(source) = source else {
+        return TcpStream::connect(address).await;
+    };
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.bind((source.ip(), 0).into())?;
+    socket.connect(address).await
 }
 
 /// Returns whether a server can be reached from a source address: both have the same IP version.

@@ -10,6 +10,11 @@
 //! - [`listen`] accepts connections within limits, and [`metrics_format`] converts metrics to the
 //!   format that a client accepts.
 //! - `link` connects to Redis, and `unix` listens on files.
+//!
+//! In: targets, bytes, addresses. Out: results of exchanges, JSON, metrics.
+//!
+//! May import: `crate::answer`, `crate::error`, `crate::prefix`, `crate::transcript`,
+//! `hailer_proto`.
 
 pub mod address;
 pub mod catalog;

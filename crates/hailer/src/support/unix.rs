@@ -1,4 +1,8 @@
 //! Listening Unix sockets that are private from the start, and that replace only stale sockets.
+//!
+//! In: a path. Out: a listener.
+//!
+//! May import: nothing of this workspace.
 
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs::{File, Permissions};

@@ -21,6 +21,9 @@
 //! query ports of the game, one after the other; only the result of the last one is reported. The
 //! first port is the one of the target, or the default query port if the target has none or has the
 //! port that players connect to.
+//!
+//! May import: `crate::answer`, `crate::error`, `crate::merge`, `crate::names`, `crate::support`,
+//! `crate::target`, `crate::transcript`, `hailer_proto`, `hailer_udp`.
 
 mod engine;
 mod error;

@@ -1,6 +1,12 @@
 //! Decodes game sessions: recordings, captures, or bytes of a connection.
 //!
 //! Limit: at most 1,024 connections at the same time. When it is exceeded, all are finished.
+//!
+//! In: bytes of sessions. Out: lines of packets, as text or JSON.
+//!
+//! May import: `crate::args`, `crate::command::decode::capture`, `crate::command::decode::hex`,
+//! `crate::command::decode::input`, `crate::command::decode::tcp`, `crate::command::secrets`,
+//! `crate::exit`, `crate::packet_filter`, `crate::print`, `hailer`.
 
 use super::capture::Segment;
 use super::hex;

@@ -1,4 +1,8 @@
 //! Inputs of `hailer decode`: files, and datagrams from any of them.
+//!
+//! In: files, standard input, hexadecimal arguments. Out: datagrams, or bytes of a session.
+//!
+//! May import: `crate::exit`.
 
 use crate::exit::OrUsage;
 use std::fs::File;

@@ -1,6 +1,11 @@
 //! `hailer decode`: explains datagrams and game sessions, from hexadecimal, captures or recordings.
 //!
 //! Limit: the last requests of at most 65,536 conversations are stored.
+//!
+//! In: arguments, captures, recordings. Out: explanations as text or JSON.
+//!
+//! May import: `crate::args`, `crate::command::secrets`, `crate::exit`, `crate::packet_filter`,
+//! `crate::print`, `hailer`.
 
 mod capture;
 #[cfg_attr(not(feature = "game"), path = "no_game.rs")]

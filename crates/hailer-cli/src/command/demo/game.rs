@@ -1,4 +1,8 @@
 //! The part of the demo that serves, queries and joins a game.
+//!
+//! In: a running server of the game. Out: lines about its events.
+//!
+//! May import: `crate::exit`, `crate::print`, `hailer`.
 
 use crate::exit::Exit;
 use crate::print::view;

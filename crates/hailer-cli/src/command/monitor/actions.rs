@@ -1,4 +1,11 @@
 //! Actions on a running monitor, through its API, and on its history.
+//!
+//! In: arguments, responses of the API, the history. Out: lines of text or JSON, changes of the
+//! watchlist.
+//!
+//! May import: `crate::args`, `crate::command::monitor`, `crate::command::monitor::parquet`,
+//! `crate::command::watch`, `crate::config`, `crate::exit`, `crate::files`, `crate::print`,
+//! `hailer`, `hailer_monitor`.
 
 #[cfg(feature = "parquet")]
 use super::parquet::TableFile;

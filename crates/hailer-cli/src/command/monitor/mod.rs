@@ -1,4 +1,10 @@
 //! `hailer monitor`: monitors servers.
+//!
+//! In: arguments, a configuration, SIGHUP. Out: pages, API, metrics, alerts and history.
+//!
+//! May import: `crate::activation`, `crate::args`, `crate::command`, `crate::command::watch`,
+//! `crate::config`, `crate::exit`, `crate::files`, `crate::http_client`, `crate::print`,
+//! `crate::service`, `crate::simulated`, `hailer`, `hailer_monitor`.
 
 pub(super) mod actions;
 mod masters;
@@ -370,7 +376,7 @@ async fn monitor(
     }
     info!("Ctrl-C stops");
     let mut hangup = signal::unix::signal(SignalKind::hangup())?;
-    let mut stopped = pin!(super::service::stopped(args.r#for));
+    let mut stopped = pin!(crate::service::stopped(args.r#for));
     let health = monitor.health_reader();
     let mut health_log = HealthLog::default();
     let mut checks = tokio::time::interval(Duration::from_secs(1));

@@ -1,4 +1,8 @@
 //! Import and export of history tables as Parquet.
+//!
+//! In: rows of the history, or a file. Out: a file, or rows of the history.
+//!
+//! May import: `crate::print`, `hailer_monitor`.
 
 use crate::print::fields::Kind as Cells;
 use crate::print::parquet::Rows;

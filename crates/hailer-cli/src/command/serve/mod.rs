@@ -6,6 +6,10 @@
 //!                      ▼
 //!   ResponderPool ◄─ boards    ObservedServe ─► control socket, metrics
 //! ```
+//!
+//! May import: `crate::activation`, `crate::args`, `crate::command`, `crate::config`,
+//! `crate::exit`, `crate::http_client`, `crate::log`, `crate::observe`, `crate::print`,
+//! `crate::service`, `hailer`.
 
 mod hook;
 mod observed;
@@ -17,10 +21,10 @@ use self::hook::JoinHook;
 use self::observed::ObservedServe;
 use self::sources::{Server, ServerBoards, Sources};
 use super::block_on;
-use super::service::{reason_text, stopped};
 use crate::args::Serve;
 use crate::config::{self, ListenConfig, ServeConfig, ServerConfig, StatusSource, announces};
 use crate::exit::Exit;
+use crate::service::{reason_text, stopped};
 use crate::{activation, observe};
 use hailer::Status;
 use hailer::discover::announce_minecraft;

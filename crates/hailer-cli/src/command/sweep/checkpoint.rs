@@ -5,6 +5,10 @@
 //! least the recorded length. Later output is truncated, and its targets are queried again. The
 //! files are not synced to disk: a power cut may lose more than one second, and resuming fails if
 //! the output is shorter than recorded.
+//!
+//! In: position and counts of a sweep, or a file. Out: a file, or the position to continue from.
+//!
+//! May import: `crate::exit`, `crate::files`, `hailer`.
 
 use crate::exit::usage;
 use crate::files::append_suffix;

@@ -9,6 +9,9 @@
 //! length in the checkpoint and appends. A Parquet file is valid only once its last byte is
 //! written, so a sweep to Parquet first writes a journal of rows next to the output and converts it
 //! at the end.
+//!
+//! May import: `crate::args`, `crate::command`, `crate::command::stop`, `crate::exit`,
+//! `crate::files`, `crate::http_client`, `crate::print`, `hailer`.
 
 mod checkpoint;
 mod encoder;

@@ -1,4 +1,9 @@
 //! Options of a sweep, checked before it sends anything.
+//!
+//! In: arguments. Out: a checked configuration of the sweep.
+//!
+//! May import: `crate::args`, `crate::command::sweep::encoder`, `crate::exit`, `crate::files`,
+//! `crate::print`, `hailer`.
 
 use super::encoder::Encoder;
 use crate::args::{self, Format, Sweep};

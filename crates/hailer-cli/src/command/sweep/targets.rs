@@ -2,6 +2,12 @@
 //!
 //! Limits: a target list from the web takes at most 10 minutes and 1 GiB. Those of master servers are
 //! in [`MasterLimits`].
+//!
+//! In: arguments, files, URLs, lists of master servers. Out: a source of probes.
+//!
+//! May import: `crate::args`, `crate::command`, `crate::command::stop`,
+//! `crate::command::sweep::progress`, `crate::exit`, `crate::http_client`, `crate::print`,
+//! `hailer`.
 
 use super::super::stop::StopRequest;
 use crate::args::Sweep;

@@ -4,6 +4,9 @@
 //!   control socket ─► History ─► draw ─► terminal
 //!                     history.rs draw.rs
 //! ```
+//!
+//! May import: `crate::args`, `crate::command::serve`, `crate::exit`, `crate::observe`,
+//! `crate::print`, `crate::terminal`, `hailer`.
 
 mod draw;
 mod history;

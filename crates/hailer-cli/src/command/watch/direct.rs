@@ -2,6 +2,11 @@
 //!
 //! A target without a protocol is queried in all protocols first, and then polled in one that it
 //! answered. At most 100,000 servers are polled, and at most 2,000 per second.
+//!
+//! In: targets. Out: updates of the board.
+//!
+//! May import: `crate::args`, `crate::command`, `crate::command::watch`,
+//! `crate::command::watch::board`, `crate::config`, `crate::exit`, `hailer`, `hailer_monitor`.
 
 use super::board::ServerView;
 use super::{FeedResult, FeedUpdate};

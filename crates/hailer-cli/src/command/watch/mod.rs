@@ -6,6 +6,9 @@
 //!                                   ├─► FeedUpdate ─► Board ─► screen, table, detail ─► terminal
 //!   remote.rs: HTTP, JSON ──────────┘                 board.rs, filter.rs
 //! ```
+//!
+//! May import: `crate::args`, `crate::command`, `crate::config`, `crate::exit`,
+//! `crate::http_client`, `crate::print`, `crate::terminal`, `hailer`, `hailer_monitor`.
 
 mod board;
 mod cells;

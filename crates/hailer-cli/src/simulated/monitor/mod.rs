@@ -4,6 +4,8 @@
 //!   server (state at any time) ─┬─► sockets on loopback ◄─── monitor
 //!                               └─► past ─► History: import, write
 //! ```
+//!
+//! May import: `crate::exit`, `crate::simulated::population`, `hailer`, `hailer_monitor`.
 
 mod past;
 mod server;

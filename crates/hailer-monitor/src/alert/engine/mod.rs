@@ -19,6 +19,9 @@
 //!
 //! A rule about `down` is two rules: while a server is flapping, its short outages are not incidents,
 //! so a second rule with the same receivers is about flapping.
+//!
+//! May import: `crate::alert::notification`, `crate::alert::rule`, `crate::sample`,
+//! `crate::server`, `crate::state`.
 
 use super::notification::{
     AffectedServer, MAX_LISTED_SERVERS, Notification, NotificationKind, hex,

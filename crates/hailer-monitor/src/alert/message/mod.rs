@@ -23,6 +23,11 @@
 //!
 //! The summary after quiet hours has the kind `summary` and can contain several alerts. Unknown
 //! values are omitted.
+//!
+//! In: a notification, a form. Out: bodies of messages.
+//!
+//! May import: `crate::alert::notification`, `crate::alert::quiet`, `crate::alert::template`,
+//! `crate::sample`, `hailer`.
 
 mod text;
 

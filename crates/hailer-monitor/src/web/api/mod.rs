@@ -13,6 +13,11 @@
 //! one list and two series at a time, request rates per address (default: 100 reads/s and 20
 //! writes/s). Addresses come from [`serve`](super::serve); without it, all clients share one rate
 //! limit.
+//!
+//! May import: `crate::alert`, `crate::cached`, `crate::health`, `crate::history`, `crate::lock`,
+//! `crate::monitor_health`, `crate::sample`, `crate::server`, `crate::state`, `crate::test_alert`,
+//! `crate::watchlist`, `crate::web`, `crate::web::host`, `crate::web::listeners`,
+//! `crate::web::show`, `crate::web::tagged`, `hailer`.
 
 mod answer;
 mod auth;

@@ -1,4 +1,11 @@
 //! Operations on servers: list, read, add, change and remove.
+//!
+//! In: HTTP requests. Out: JSON, changes of the watchlist.
+//!
+//! May import: `crate::history`, `crate::sample`, `crate::server`, `crate::state`,
+//! `crate::watchlist`, `crate::web::api`, `crate::web::api::answer`, `crate::web::api::auth`,
+//! `crate::web::api::describe`, `crate::web::api::list`, `crate::web::api::params`,
+//! `crate::web::api::types`, `hailer`.
 
 use super::auth::Writer;
 use super::list::ListQuery;

@@ -1,4 +1,10 @@
 //! HTML pages, and their common frame.
+//!
+//! In: state, history and parameters of requests. Out: HTML.
+//!
+//! May import: `crate::alert`, `crate::health`, `crate::history`, `crate::sample`, `crate::server`,
+//! `crate::state`, `crate::uptime`, `crate::web`, `crate::web::api`, `crate::web::chart`,
+//! `crate::web::motd`, `crate::web::show`, `crate::web::tagged`, `hailer`.
 
 pub(crate) mod alerts;
 mod answer;

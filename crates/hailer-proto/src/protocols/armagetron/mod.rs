@@ -10,6 +10,8 @@
 //!
 //! Units of two bytes, big-endian. A server that is on no list sends the second form only after the
 //! first. The client's address is not verified, so Hailer has no responder (spec/armagetron.md#8).
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
 
 mod client;
 pub mod deviation;

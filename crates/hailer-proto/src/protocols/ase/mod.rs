@@ -12,6 +12,9 @@
 //! and the shortest request has one byte.
 //!
 //! Limits: Hailer's replies have at most `max-reply` bytes (default 1,400); texts have at most 254 bytes.
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
+//! `crate::wire`.
 
 mod client;
 pub mod deviation;

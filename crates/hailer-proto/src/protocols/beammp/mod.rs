@@ -9,6 +9,8 @@
 //! ```
 //!
 //! The connection proves the client's address. The port is that of the game.
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -9,6 +9,8 @@
 //!
 //! The messages arrive in one datagram or in two, in any order. Little-endian. The client's address is
 //! not verified, so Hailer has no responder (spec/cs2d.md#8).
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
 
 mod client;
 pub mod deviation;

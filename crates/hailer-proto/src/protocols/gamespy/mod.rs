@@ -2,6 +2,11 @@
 //! the QR2 layer with its challenge tokens, which Minecraft Query uses too.
 //!
 //! Limits: field names of tables have at most 32 bytes, row numbers go up to 1,023.
+//!
+//! In: bytes of replies, or a status. Out: a status, or bytes of replies.
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
+//! `crate::wire`.
 
 pub mod deviation;
 pub mod gamespy1;

@@ -10,6 +10,8 @@
 //!
 //! Little-endian. Request and reply start with the same bytes, and the client's address is not
 //! verified, so Hailer has no responder (spec/lhmp.md#6).
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -9,6 +9,8 @@
 //!
 //! Big-endian. Hailer has no responder: a status is more than the protocol carries
 //! (spec/luanti.md#6).
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
 
 mod client;
 pub mod deviation;

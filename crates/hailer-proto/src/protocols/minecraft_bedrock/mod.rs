@@ -9,6 +9,9 @@
 //!
 //! The number `time` ties the reply to the request. The client's address is not verified: the
 //! responder limits its text (spec/minecraft-bedrock.md#10).
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
+//! `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -17,6 +17,9 @@
 //! mods and other fields, and a ping, whose round trip shows the latency.
 //!
 //! Limits: packets of 2 MiB, 128 levels of JSON, 64 of chat components.
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
+//! `crate::wire`.
 
 mod client;
 pub mod component;

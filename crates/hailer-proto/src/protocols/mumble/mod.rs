@@ -10,6 +10,8 @@
 //! ```
 //!
 //! The client's address is not verified. Replies are short (spec/mumble.md#8).
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

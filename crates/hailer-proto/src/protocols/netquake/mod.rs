@@ -11,6 +11,8 @@
 //! ```
 //!
 //! The client's address is not verified, so Hailer has no responder (spec/netquake.md#8).
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -7,6 +7,9 @@
 //! ```
 //!
 //! Little-endian. The server replies to one request and closes. Servers before 12.0 reply over UDP.
+//!
+//! May import: `crate::model`, `crate::one_request`, `crate::protocol`, `crate::testing`,
+//! `crate::token`, `crate::wire`.
 
 pub mod info;
 pub mod openttd_udp;

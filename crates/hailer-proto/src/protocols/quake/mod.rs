@@ -1,4 +1,9 @@
 //! Quake and its descendants: infostrings over UDP.
+//!
+//! In: bytes of replies, or a status. Out: a status, or bytes of replies.
+//!
+//! May import: `crate`, `crate::model`, `crate::one_request`, `crate::protocol`, `crate::testing`,
+//! `crate::token`, `crate::wire`.
 
 pub mod doom3;
 pub mod infostring;

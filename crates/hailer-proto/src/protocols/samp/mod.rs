@@ -10,6 +10,9 @@
 //!
 //! Little-endian. The client's address is not verified: the responder limits its replies
 //! (spec/samp.md#10).
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
+//! `crate::wire`.
 
 mod client;
 pub mod deviation;

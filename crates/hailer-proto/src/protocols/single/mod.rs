@@ -1,4 +1,9 @@
 //! Protocols with one request and one reply, over UDP or TCP.
+//!
+//! In: bytes of replies, or a status. Out: a status, or bytes of replies.
+//!
+//! May import: `crate::model`, `crate::one_request`, `crate::protocol`, `crate::testing`,
+//! `crate::token`, `crate::wire`.
 
 pub mod gbx_remote;
 pub mod mafia2mp;

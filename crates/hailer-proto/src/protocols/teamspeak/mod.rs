@@ -1,4 +1,8 @@
 //! TeamSpeak: lines of commands over TCP.
+//!
+//! In: lines of replies, or a status. Out: a status, or lines of replies.
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod command_lines;
 pub mod teamspeak2;

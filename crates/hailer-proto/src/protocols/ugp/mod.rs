@@ -13,6 +13,9 @@
 //! byte are little-endian. Neither a challenge token nor an id ties a reply to its request: the
 //! consequences are on the spec page, in `spec/ugp.md#10.2` for clients and `spec/ugp.md#11` for
 //! servers.
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
+//! `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -9,6 +9,8 @@
 //! ```
 //!
 //! Requests are padded, so replies are shorter than requests. The token proves the client's address.
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -1,5 +1,10 @@
 //! Decisions of responders without sockets: replies, budgets, sessions of relays. All of it takes the
 //! time as an argument.
+//!
+//! In: datagrams, the time, configured limits. Out: replies, verdicts, counts.
+//!
+//! May import: `crate::prefix`, `crate::respond`, `crate::respond::board`,
+//! `crate::respond::reason`, `hailer_proto`, `hailer_udp`.
 
 mod bucket;
 pub(super) mod budget;

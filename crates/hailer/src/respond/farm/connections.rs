@@ -1,6 +1,10 @@
 //! Connections of a farm: one thread accepts and answers all of them.
 //!
 //! Limits: see [the module](crate::respond::farm).
+//!
+//! In: connections of clients. Out: replies, counts.
+//!
+//! May import: `crate::respond::farm`, `crate::respond::reason`, `crate::support`, `hailer_proto`.
 
 use super::{Clock, Farm, FarmCounts, PortServices, STOP_CHECK_INTERVAL};
 use crate::respond::reason;

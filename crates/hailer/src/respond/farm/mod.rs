@@ -45,6 +45,9 @@
 //! let counts = farm.run(&sockets, &AtomicBool::new(false));
 //! # Ok(()) }
 //! ```
+//!
+//! May import: `crate::respond`, `crate::respond::reason`, `crate::support`, `hailer_proto`,
+//! `hailer_udp`.
 
 mod conditions;
 mod connections;

@@ -1,4 +1,9 @@
 //! Runs a farm on sockets.
+//!
+//! In: a farm, datagrams and connections. Out: replies, counts.
+//!
+//! May import: `crate::respond::farm`, `crate::respond::farm::connections`, `hailer_proto`,
+//! `hailer_udp`.
 
 use super::{Clock, Farm, FarmCounts, FarmPort, PortServices, STOP_CHECK_INTERVAL, connections};
 use hailer_proto::Transport;

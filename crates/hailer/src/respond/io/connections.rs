@@ -23,6 +23,9 @@
 //! | wait for the end of the client after the last reply | 1 s |
 //! | connections that wait for the thread | those of the system |
 //! | end of the pool: time for open connections | 500 ms |
+//!
+//! May import: `crate::respond`, `crate::respond::board`, `crate::respond::io::service`,
+//! `crate::respond::reason`, `crate::support`, `hailer_proto`.
 
 use super::service::EpochClock;
 use crate::respond::board::Published;

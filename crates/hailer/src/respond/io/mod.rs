@@ -1,4 +1,9 @@
 //! Sockets, connections, threads and clock of responders.
+//!
+//! In: datagrams and connections of clients. Out: replies of the boards, counts.
+//!
+//! May import: `crate::respond`, `crate::respond::board`, `crate::respond::engine`,
+//! `crate::respond::reason`, `crate::support`, `hailer_proto`, `hailer_udp`.
 
 #[cfg(unix)]
 mod connections;

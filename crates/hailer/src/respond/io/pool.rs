@@ -21,6 +21,10 @@
 //! | batches that are still answered when a listener ends | 256 |
 //! | listeners of a worker | 65,536 |
 //! | connections | [`PoolConfig::connections`] |
+//!
+//! May import: `crate::respond`, `crate::respond::engine`, `crate::respond::io::connections`,
+//! `crate::respond::io::relay`, `crate::respond::io::service`, `crate::respond::reason`,
+//! `crate::support`, `hailer_proto`, `hailer_udp`.
 
 use super::connections::{StreamSocket, StreamThread};
 use super::relay::Relay;

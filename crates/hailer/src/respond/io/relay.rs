@@ -28,6 +28,8 @@
 //!
 //! [`PoolConfig::relay_verification`](crate::respond::PoolConfig::relay_verification) selects the ratio for
 //! whole sessions, for games whose clients never echo, or no verification.
+//!
+//! May import: `crate::respond`, `crate::respond::engine`, `crate::respond::reason`, `hailer_udp`.
 
 use crate::respond::Counts;
 use crate::respond::engine::budget::RateLimiter;

@@ -1,4 +1,9 @@
 //! Answers datagrams of one thread or socket, with the clock of the system.
+//!
+//! In: received datagrams, a board. Out: replies in an outbox, counts.
+//!
+//! May import: `crate::respond`, `crate::respond::engine`, `crate::respond::reason`,
+//! `hailer_proto`, `hailer_udp`.
 
 use crate::respond::engine::reply::{DatagramVerdict, Moment, continue_reply, judge};
 use crate::respond::{Board, Budget, Counts, MAX_REQUEST, RateLimiter, reason};

@@ -55,6 +55,8 @@
 //!   [`Health::refused`] counts the excess. Commands are sent one at a time and never queued: after
 //!   a lost connection, only the current state is written.
 //! - **Secrets** appear in no error and no `Debug` output. Redis itself is trusted.
+//!
+//! May import: `crate::support`, `hailer_proto`.
 
 mod config;
 mod event;

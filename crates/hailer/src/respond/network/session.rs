@@ -1,4 +1,10 @@
 //! The connection to Redis: one command at a time, and a new session after each failure.
+//!
+//! In: commands, events of Redis. Out: replies, a view of the network.
+//!
+//! May import: `crate::respond::network`, `crate::respond::network::event`,
+//! `crate::respond::network::record`, `crate::respond::network::scripts`,
+//! `crate::respond::network::view`, `crate::support`, `hailer_proto`.
 
 use super::event::Event;
 use super::record::{FIELDS, MAX_TEXT, Member, Record};

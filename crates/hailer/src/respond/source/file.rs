@@ -3,6 +3,10 @@
 //! The system reports changes in the folder of the file, so that a rename over the file is noticed.
 //! The file is also read every few seconds, since network file systems report no changes of other
 //! machines. The status is as old as the file: writing the same content again confirms it.
+//!
+//! In: a path, events of the file system. Out: statuses and problems.
+//!
+//! May import: `crate::respond::source`, `crate::respond::source::json`.
 
 use super::json::{self, MAX_BYTES};
 use super::{ProblemLog, SourceEvent, TimedStatus, kept, now};

@@ -10,6 +10,8 @@
 //! last status ages, and [`Policy`] decides what to publish. [`keep`] is the task between both.
 //!
 //! With the feature `sources`: `file` (a JSON file), `push` (HTTP PUT), `json` (their format).
+//!
+//! May import: `crate::client`, `crate::support`, `crate::target`, `hailer_proto`.
 
 mod age;
 #[cfg(feature = "sources")]

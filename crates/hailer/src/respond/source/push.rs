@@ -9,6 +9,11 @@
 //! It listens on loopback or on a Unix socket, since there is no TLS and the token would be
 //! readable elsewhere. Limits: 64 connections, 32 of one network, 10 s for each, one request per
 //! connection.
+//!
+//! In: HTTP requests. Out: statuses and problems, responses.
+//!
+//! May import: `crate::respond::source`, `crate::respond::source::json`, `crate::support`,
+//! `hailer_proto`.
 
 use super::json::{self, MAX_BYTES};
 use super::{TimedStatus, now};

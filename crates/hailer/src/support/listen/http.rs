@@ -2,6 +2,10 @@
 //!
 //! Used for pushed statuses, the metrics of `hailer serve` and the pages of `hailer monitor`. A
 //! proxy that terminates TLS can speak HTTP/2 to browsers.
+//!
+//! In: connections of a listener. Out: requests for a service, responses.
+//!
+//! May import: `crate::support::listen`.
 
 use super::{ConnectionLimiter, ConnectionLimits, LimitedStream, Listener};
 use hyper::body::{Body, Incoming};

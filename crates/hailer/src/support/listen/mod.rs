@@ -22,6 +22,8 @@
 //! network, because a proxy on this machine forwards all its clients from there.
 //!
 //! With the feature `sources`: [`http`], HTTP/1.1 within these limits.
+//!
+//! May import: `crate::prefix`.
 
 #[cfg(feature = "sources")]
 pub mod http;

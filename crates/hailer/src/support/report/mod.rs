@@ -1,4 +1,8 @@
 //! JSON of an answer or a failure, as defined in `schema/answer-v2.json`.
+//!
+//! In: an answer or an error. Out: JSON.
+//!
+//! May import: `crate::answer`, `crate::error`, `crate::transcript`, `hailer_proto`.
 
 pub mod json;
 

@@ -10,6 +10,11 @@
 //! take 240 s and a query 30 days; [`SweepConfig::max_in_flight`] and [`SweepConfig::max_memory`]
 //! limit the memory. At most four batches of datagrams wait to be sent, and one for each reply of a
 //! received batch.
+//!
+//! In: probes, received datagrams, the time. Out: datagrams to send, answers.
+//!
+//! May import: `crate::answer`, `crate::error`, `crate::merge`, `crate::support`, `crate::sweep`,
+//! `crate::target`, `crate::transcript`, `hailer_proto`, `hailer_udp`.
 
 mod connections;
 mod flight;

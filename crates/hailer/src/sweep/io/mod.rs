@@ -1,4 +1,8 @@
 //! Sockets, connections, threads and clock of a sweep: they carry what the engine sends.
+//!
+//! In: a configuration, a source of probes. Out: answers, counts, and datagrams on the network.
+//!
+//! May import: `crate::support`, `crate::sweep`, `crate::sweep::engine`, `hailer_udp`.
 
 #[cfg(unix)]
 mod tcp;

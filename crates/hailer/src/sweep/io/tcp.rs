@@ -6,6 +6,10 @@
 //!
 //! Limits: open connections are limited by the process's limit of open files, minus [`OTHER_FILES`];
 //! one read takes at most [`READ_BYTES`]. The engine limits the bytes and the time of a connection.
+//!
+//! In: orders of the sweep's engine. Out: received bytes, closed connections.
+//!
+//! May import: `crate::sweep`, `crate::sweep::engine`, `hailer_udp`.
 
 use crate::sweep::engine::{ConnectionOrder, SweepEngine};
 use crate::sweep::{Sink, TcpClose};

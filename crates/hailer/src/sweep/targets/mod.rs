@@ -2,6 +2,11 @@
 //!
 //! Lookups of names are the only part that sends datagrams, on a separate thread. The engine
 //! supplies the numbers of protocols and games.
+//!
+//! In: lists, ranges, exclusions and names. Out: probes in random order.
+//!
+//! May import: `crate::error`, `crate::names`, `crate::support`, `crate::sweep`,
+//! `crate::sweep::engine`, `crate::target`, `hailer_proto`.
 
 mod collector;
 mod exclude;

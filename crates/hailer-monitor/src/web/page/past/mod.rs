@@ -1,4 +1,9 @@
 //! History of one server: charts, events and sessions.
+//!
+//! In: a query, rows of the history. Out: views for pages.
+//!
+//! May import: `crate::history`, `crate::sample`, `crate::server`, `crate::state`, `crate::uptime`,
+//! `crate::web`, `crate::web::chart`, `crate::web::page::row`, `crate::web::show`, `hailer`.
 
 mod charts;
 mod events;

@@ -11,6 +11,10 @@
 //! to 64 datagrams; its last one has an end mark. Nothing verifies the client's address.
 //!
 //! Limits: requests have at most 255 bytes; the client keeps at most 64 parts and 64 KiB.
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
+//! `crate::protocols::gamespy::deviation`, `crate::protocols::gamespy::sample`, `crate::token`,
+//! `crate::wire`.
 
 mod client;
 pub mod deviation;

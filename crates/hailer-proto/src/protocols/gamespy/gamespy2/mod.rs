@@ -12,6 +12,10 @@
 //! Big-endian; texts end with a NUL. Nothing verifies the client's address.
 //!
 //! Limits: requests have at most 255 bytes, replies 1,024 pairs and 1,024 rows.
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
+//! `crate::protocols::gamespy::deviation`, `crate::protocols::gamespy::qr2`,
+//! `crate::protocols::gamespy::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -14,6 +14,10 @@
 //!
 //! Limits: a reply has at most 8 parts, 64 KiB and 1,024 pairs; a challenge token is accepted for
 //! 30 to 60 s.
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
+//! `crate::protocols::gamespy::deviation`, `crate::protocols::gamespy::qr2`,
+//! `crate::protocols::gamespy::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -13,6 +13,9 @@
 //! `spec/minecraft-query.md#5`; each accepted deviation is a constant in `deviation.rs`.
 //!
 //! Limits: a full stat has at most 1,024 pairs; a challenge token is accepted for 30 to 60 s.
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
+//! `crate::protocols::gamespy::qr2`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -11,6 +11,9 @@
 //! ```
 //!
 //! The files are public. The same port number answers `quake3` over UDP.
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::protocols::http`, `crate::testing`,
+//! `crate::wire`.
 
 mod server;
 

@@ -13,6 +13,8 @@
 //! ```
 //!
 //! Big-endian. The largest reply needs no challenge, so Hailer has no responder (spec/ffow.md#8).
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -8,6 +8,9 @@
 //!
 //! The challenge is chosen by the client, and the server returns it. The client's address is not
 //! verified (spec/doom3.md#9).
+//!
+//! May import: `crate`, `crate::model`, `crate::one_request`, `crate::protocol`,
+//! `crate::protocols::quake::infostring`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

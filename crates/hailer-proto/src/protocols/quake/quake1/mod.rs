@@ -8,6 +8,9 @@
 //!
 //! HexenWorld has five bytes FF. Nothing ties a reply to its request, and the client's address is
 //! not verified (spec/quake1.md#9).
+//!
+//! May import: `crate`, `crate::model`, `crate::one_request`, `crate::protocol`,
+//! `crate::protocols::quake::infostring`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -10,6 +10,9 @@
 //!
 //! Nothing ties a reply to its request, and the client's address is not verified
 //! (spec/quake2.md#9).
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::quake::infostring`,
+//! `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

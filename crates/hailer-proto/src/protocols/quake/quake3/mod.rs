@@ -10,6 +10,9 @@
 //!
 //! The challenge is a text of the client, which the server returns. The client's address is not
 //! verified: the responder limits its replies (spec/quake3.md#10).
+//!
+//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::quake::infostring`,
+//! `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -7,6 +7,8 @@
 //! ```
 //!
 //! This is the start of the handshake of clients. The server keeps nothing before a later step.
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -7,6 +7,9 @@
 //! ```
 //!
 //! The server replies to one request and closes. It replies to an address only once in 5 s.
+//!
+//! May import: `crate::model`, `crate::one_request`, `crate::protocol`, `crate::testing`,
+//! `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -8,6 +8,9 @@
 //! ```
 //!
 //! The port of queries is that of the machine; each virtual server has a port for voice.
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::protocols::teamspeak::command_lines`,
+//! `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod message;

@@ -11,6 +11,9 @@
 //!
 //! The port of queries is that of the machine; each virtual server has a port for voice. Servers
 //! block addresses that send more than ten commands in 3 s (spec/teamspeak3.md#4).
+//!
+//! May import: `crate::model`, `crate::protocol`, `crate::protocols::teamspeak::command_lines`,
+//! `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod message;
