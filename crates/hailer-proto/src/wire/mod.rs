@@ -10,7 +10,7 @@
 //!
 //! In: bytes, or values. Out: values with offsets and notes, or bytes.
 //!
-//! May import: `crate`.
+//! May import: nothing of this workspace.
 
 pub(crate) mod charset;
 pub mod codepage;

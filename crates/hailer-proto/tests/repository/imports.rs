@@ -3,7 +3,7 @@
 //!
 //! A module states it for itself and all modules below it. Its line names modules of its crate,
 //! each as far as it differs from the path of the module, and other crates of the workspace. The
-//! root of a crate names only the latter, and `crate` stands for the items and macros of a root.
+//! root of a crate names only the latter, and `crate` stands for the items of a root.
 //! Tests do not count. `BLESS=1` rewrites the lines: read the diff, because a new import is a
 //! decision.
 
@@ -49,6 +49,8 @@ struct Crate {
     modules: Vec<Module>,
     /// Paths of all modules that are files.
     paths: BTreeSet<Vec<String>>,
+    /// Macros with a path at the root, and the modules that define them.
+    macros: BTreeMap<String, Vec<String>>,
 }
 
 #[test]
@@ -128,8 +130,16 @@ impl Crate {
             |path: &Vec<String>| (1..=path.len()).any(|end| of_tests.contains(&path[..end]));
         modules.retain(|module| !is_test(&module.path));
         let paths = modules.iter().map(|module| module.path.clone());
+        let mut macros = BTreeMap::new();
+        for module in &modules {
+            for rest in module.code.split("#[macro_export]\nmacro_rules! ").skip(1) {
+                let name = rest.split_whitespace().next().unwrap_or_default();
+                macros.insert(name.to_owned(), module.path.clone());
+            }
+        }
         Self {
             paths: paths.collect(),
+            macros,
             modules,
         }
     }
@@ -173,6 +183,11 @@ impl Crate {
                 full.pop();
                 break;
             }
+        }
+        if let ([], [name, ..]) = (&full[..], rest)
+            && let Some(path) = self.macros.get(name)
+        {
+            full.clone_from(path);
         }
         if full.starts_with(&module.path) {
             return None;

@@ -19,8 +19,7 @@
 //! Limits of the client: 5 challenges each for info and for the lists, 32 parts and 256 KiB for a
 //! reply, 8,192 rules. Challenges of the responder are valid for 60 to 90 s.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
-//! `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 pub mod binary;
 mod bzip2;
@@ -36,12 +35,13 @@ pub use bzip2::SAMPLE as COMPRESSED_SAMPLE;
 pub use client::{A2sExchange, MAX_CHALLENGES};
 pub use server::{A2sConfig, A2sResponder, Disclosure};
 
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
     Options, Proof, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// First four bytes of each message in one datagram.

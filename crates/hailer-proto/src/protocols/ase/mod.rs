@@ -13,8 +13,7 @@
 //!
 //! Limits: Hailer's replies have at most `max-reply` bytes (default 1,400); texts have at most 254 bytes.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
-//! `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -25,7 +24,7 @@ mod server;
 pub use client::AseExchange;
 pub use server::{AseConfig, AseResponder};
 
-use crate::Status;
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
     Protocol, ResponderResult, Wave,

@@ -37,7 +37,7 @@ pub struct BattlefieldExchange {
     waiting: Vec<Command>,
     has_info: bool,
     status: Box<Status>,
-    players: Option<Vec<crate::Player>>,
+    players: Option<Vec<crate::model::Player>>,
     notes: Notes,
 }
 

@@ -9,8 +9,7 @@
 //! Little-endian packets of words. A sequence number joins request and reply. The port is also that
 //! of the administration: the client never logs in.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
-//! `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

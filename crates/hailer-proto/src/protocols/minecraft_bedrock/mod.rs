@@ -10,8 +10,7 @@
 //! The number `time` ties the reply to the request. The client's address is not verified: the
 //! responder limits its text (spec/minecraft-bedrock.md#10).
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
-//! `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -22,12 +21,13 @@ mod server;
 pub use client::BedrockExchange;
 pub use server::{BedrockConfig, BedrockResponder};
 
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
     Options, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.

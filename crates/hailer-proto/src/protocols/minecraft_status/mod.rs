@@ -18,8 +18,7 @@
 //!
 //! Limits: packets of 2 MiB, 128 levels of JSON, 64 of chat components.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
-//! `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod component;
@@ -35,12 +34,13 @@ mod server;
 pub use client::{PORT, StatusExchange};
 pub use server::{MAX_SAMPLE, NEWEST, StatusResponder};
 
+use crate::model::{Extra, Status, Text};
 use crate::protocol::{
     Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info, Options, Protocol,
     ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Extra, Status, Text, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.

@@ -18,8 +18,7 @@
 //! Limits of the client: 100,000 players, 4,096 pages, 8 MiB of pages. Challenge tokens of the
 //! responder are valid for 90 to 120 s.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
-//! `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod auth;
 mod client;
@@ -33,12 +32,13 @@ pub use auth::{AuthTokens, Endpoints};
 pub use client::OneQueryExchange;
 pub use server::{OneQueryConfig, OneQueryResponder};
 
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
     Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.

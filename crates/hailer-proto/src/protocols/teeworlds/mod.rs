@@ -15,8 +15,7 @@
 //! Only 0.7 verifies the client's address: the responder limits all other replies
 //! (spec/teeworlds.md#10).
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
-//! `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -27,12 +26,13 @@ mod server;
 pub use client::TeeworldsExchange;
 pub use server::{TeeworldsConfig, TeeworldsResponder};
 
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
     Options, Protocol, ResponderResult,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.

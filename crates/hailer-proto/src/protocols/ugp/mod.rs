@@ -14,8 +14,7 @@
 //! consequences are on the spec page, in `spec/ugp.md#10.2` for clients and `spec/ugp.md#11` for
 //! servers.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
-//! `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -27,12 +26,13 @@ pub mod table;
 pub use client::UgpExchange;
 pub use server::{Profile, UgpConfig, UgpResponder};
 
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
     Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.

@@ -912,7 +912,7 @@ mod tests {
             assert_eq!(given.server.unwrap().online, Some(count));
             assert_eq!(given.players.map(|list| list.len()), listed.then_some(3));
         }
-        status.players = crate::Players::default();
+        status.players = crate::model::Players::default();
         let responder = UgpResponder::new(&status, &UgpConfig::default());
         assert_eq!(&query(&responder, b"\x03\x20\x03")[9..], b"\x03\x20\0\0");
     }

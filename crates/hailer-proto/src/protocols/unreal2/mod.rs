@@ -12,8 +12,7 @@
 //! Little-endian. Nothing links a reply to its request, and nothing marks its end. The client's
 //! address is not verified: the responder limits its replies (spec/unreal2.md#9).
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`,
-//! `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -24,12 +23,13 @@ mod server;
 pub use client::Unreal2Exchange;
 pub use server::{Unreal2Config, Unreal2Responder};
 
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
     Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Key of the first rule of Hailer's responder: the number of rules, with those that it adds.

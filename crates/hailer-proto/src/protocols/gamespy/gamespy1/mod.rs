@@ -12,7 +12,7 @@
 //!
 //! Limits: requests have at most 255 bytes; the client keeps at most 64 parts and 64 KiB.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
+//! May import: `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
 //! `crate::protocols::gamespy::deviation`, `crate::protocols::gamespy::sample`, `crate::token`,
 //! `crate::wire`.
 
@@ -24,7 +24,7 @@ mod server;
 pub use client::GameSpy1Exchange;
 pub use server::{GameSpy1Config, GameSpy1Responder};
 
-use crate::Status;
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
     Protocol, ResponderResult, Wave,

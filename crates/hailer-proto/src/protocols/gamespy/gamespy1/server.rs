@@ -301,7 +301,7 @@ mod tests {
     fn groups_are_sent_in_the_order_of_the_kit() {
         let mut status = status(1);
         status.game = Some("ut".into());
-        status.rules = alloc::vec![crate::Rule {
+        status.rules = alloc::vec![crate::model::Rule {
             key: "timelimit".into(),
             value: "20".into()
         }];
@@ -364,7 +364,7 @@ mod tests {
     fn rules_leave_room_for_players() {
         let mut status = status(3);
         status.rules = (0..200)
-            .map(|i| crate::Rule {
+            .map(|i| crate::model::Rule {
                 key: format!("rule{i}").into(),
                 value: "value".into(),
             })
@@ -446,7 +446,7 @@ mod tests {
             ("a\\b", "c"),
             ("a b", "d"),
         ]
-        .map(|(key, value)| crate::Rule {
+        .map(|(key, value)| crate::model::Rule {
             key: key.into(),
             value: value.into(),
         })

@@ -13,7 +13,7 @@
 //!
 //! Limits: requests have at most 255 bytes, replies 1,024 pairs and 1,024 rows.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
+//! May import: `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
 //! `crate::protocols::gamespy::deviation`, `crate::protocols::gamespy::qr2`,
 //! `crate::protocols::gamespy::sample`, `crate::token`, `crate::wire`.
 
@@ -25,7 +25,7 @@ mod server;
 pub use client::GameSpy2Exchange;
 pub use server::{GameSpy2Config, GameSpy2Responder};
 
-use crate::Status;
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
     Protocol, ResponderResult,

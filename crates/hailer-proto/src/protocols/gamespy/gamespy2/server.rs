@@ -434,7 +434,7 @@ mod tests {
         let read = |players, body, sections| {
             let mut status = status(players);
             status.rules = (0..200)
-                .map(|i| crate::Rule {
+                .map(|i| crate::model::Rule {
                     key: format!("rule{i}").into(),
                     value: "value".into(),
                 })

@@ -15,7 +15,7 @@
 //! Limits: a reply has at most 8 parts, 64 KiB and 1,024 pairs; a challenge token is accepted for
 //! 30 to 60 s.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
+//! May import: `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
 //! `crate::protocols::gamespy::deviation`, `crate::protocols::gamespy::qr2`,
 //! `crate::protocols::gamespy::sample`, `crate::token`, `crate::wire`.
 
@@ -27,7 +27,7 @@ mod server;
 pub use client::GameSpy3Exchange;
 pub use server::{GameSpy3Config, GameSpy3Responder};
 
-use crate::Status;
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
     Protocol, ResponderResult, Wave,

@@ -14,7 +14,7 @@
 //!
 //! Limits: a full stat has at most 1,024 pairs; a challenge token is accepted for 30 to 60 s.
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
+//! May import: `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
 //! `crate::protocols::gamespy::qr2`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
@@ -26,12 +26,13 @@ mod server;
 pub use client::MinecraftQueryExchange;
 pub use server::{Encoding, MinecraftQueryConfig, MinecraftQueryResponder};
 
+use crate::model::{Extra, Rows, Status, Value};
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
     Options, Proof, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Extra, Rows, Status, Value, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.

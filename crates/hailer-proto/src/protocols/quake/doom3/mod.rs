@@ -9,7 +9,7 @@
 //! The challenge is chosen by the client, and the server returns it. The client's address is not
 //! verified (spec/doom3.md#9).
 //!
-//! May import: `crate`, `crate::model`, `crate::one_request`, `crate::protocol`,
+//! May import: `crate::model`, `crate::one_request`, `crate::protocol`,
 //! `crate::protocols::quake::infostring`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
@@ -21,13 +21,14 @@ mod server;
 pub use client::Doom3Client;
 pub use server::{Doom3Config, Doom3Responder};
 
+use crate::model::Status;
 use crate::one_request::datagram::SingleExchange;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
     Options, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.

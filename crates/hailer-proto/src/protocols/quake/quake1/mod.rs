@@ -9,7 +9,7 @@
 //! HexenWorld has five bytes FF. Nothing ties a reply to its request, and the client's address is
 //! not verified (spec/quake1.md#9).
 //!
-//! May import: `crate`, `crate::model`, `crate::one_request`, `crate::protocol`,
+//! May import: `crate::model`, `crate::one_request`, `crate::protocol`,
 //! `crate::protocols::quake::infostring`, `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
@@ -21,13 +21,14 @@ mod server;
 pub use client::Quake1Client;
 pub use server::{Quake1Config, Quake1Responder};
 
+use crate::model::Status;
 use crate::one_request::datagram::SingleExchange;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
     Options, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.

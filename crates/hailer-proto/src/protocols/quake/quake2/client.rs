@@ -223,7 +223,7 @@ mod tests {
         };
         assert_eq!(
             (both.players.online, both.players.roster),
-            (Some(3), crate::Roster::Partial)
+            (Some(3), crate::model::Roster::Partial)
         );
         assert_eq!(both.deviations, [&MISSING_PLAYERS]);
         let Step::Done(both) = replies(Depth::Full, &[status, "info\nN: wrong version\n"]) else {

@@ -404,9 +404,9 @@ mod tests {
     fn a_list_can_be_withheld() {
         let roster = |body: &str| converted(body).players.roster;
         let withheld = roster("statusResponse\n\\clients\\3\\listed\\0\n");
-        assert_eq!(withheld, crate::Roster::Absent);
+        assert_eq!(withheld, crate::model::Roster::Absent);
         let empty = roster("statusResponse\n\\clients\\0\\listed\\0\n");
-        assert_eq!(empty, crate::Roster::Whole);
+        assert_eq!(empty, crate::model::Roster::Whole);
     }
 
     #[test]

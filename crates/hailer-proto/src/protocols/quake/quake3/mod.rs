@@ -11,7 +11,7 @@
 //! The challenge is a text of the client, which the server returns. The client's address is not
 //! verified: the responder limits its replies (spec/quake3.md#10).
 //!
-//! May import: `crate`, `crate::model`, `crate::protocol`, `crate::protocols::quake::infostring`,
+//! May import: `crate::model`, `crate::protocol`, `crate::protocols::quake::infostring`,
 //! `crate::testing`, `crate::token`, `crate::wire`.
 
 mod client;
@@ -23,12 +23,13 @@ mod server;
 pub use client::Quake3Exchange;
 pub use server::{Quake3Config, Quake3Responder};
 
+use crate::model::Status;
 use crate::protocol::{
     Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
     Options, Protocol, ResponderResult, Wave,
 };
 use crate::token::Keys;
-use crate::{Status, wire::Notes};
+use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
 
 /// Registry entry of the protocol.
