@@ -10,7 +10,7 @@
 //! The file is public. The port number is that of `minecraft-bedrock` over UDP.
 
 use super::{Body, File, HttpFiles, ServedFile};
-use crate::model::{Extra, Status, Text, Value, without_controls};
+use crate::model::{Codes, Extra, Status, Text, Value, without_controls};
 use crate::protocol::{Ask, Doc, Fault, Info, Tls};
 use crate::testing::sample::{Server, motd};
 use crate::wire::{Notes, cut, json};
@@ -78,6 +78,7 @@ fn read(
 
 /// Writes the file, its members in the order of the server (spec/minecraft-nethernet.md#6).
 fn body_of(status: &Status) -> Vec<u8> {
+    let status = &*status.with_codes(Codes::Bedrock);
     let title = status.name.as_ref().or(status.motd.as_ref());
     let name = title.map(|name| without_controls(&name.with_legacy_colors()));
     let level = match status.extra("level-name") {
