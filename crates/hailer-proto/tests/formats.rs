@@ -104,7 +104,9 @@ fn responders() -> Vec<(&'static dyn Protocol, Options)> {
 /// Returns the marks of the codes that clients of a responder show as colors.
 fn marks(id: &str) -> &'static [&'static str] {
     match id {
-        "minecraft-query" | "minecraft-status" | "minecraft-bedrock" => &["\u{A7}"],
+        "minecraft-query" | "minecraft-status" | "minecraft-bedrock" | "minecraft-nethernet" => {
+            &["\u{A7}"]
+        }
         "quake3" | "doom3" | "fivem-http" => &["^"],
         "unreal2" | "gamespy1" | "gamespy2" | "gamespy3" => &["\u{1B}"],
         _ => &[],
