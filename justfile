@@ -25,6 +25,10 @@ new-protocol id port:
 fuzz inputs="5000000":
     BOLERO_RANDOM_ITERATIONS={{inputs}} cargo test --release -p hailer-proto -p hailer-minecraft --test fuzz
 
+# Cut the replies of vectors and responders at every byte, not only at the borders and at every seventh
+cuts:
+    HAILER_ALL_CUTS=1 cargo test -p hailer-proto --test properties cut_replies
+
 # Benchmarks of codecs and sockets, next to a baseline in the same run
 bench:
     cargo bench -p hailer-proto -p hailer-minecraft -p hailer-udp -p hailer

@@ -34,12 +34,14 @@ fn memory_is_bounded() {
         "# Maximum of bytes allocated per byte of a datagram (datagrams of 512 bytes and more).\n"
             .to_string();
     let mut complaints = Vec::new();
+    let vectors = vector::all_vectors().into_iter();
+    let vectors: Vec<Vec<u8>> = vectors.map(|vector| vector.bytes).collect();
     for protocol in registry::PROTOCOLS {
         let id = protocol.info().id;
         let worst = reading(*protocol, &mut complaints);
         let _ = writeln!(table, "{id:20} {worst:6.1}");
         if protocol.info().has_responder {
-            let found = answering(*protocol).into_iter();
+            let found = answering(*protocol, &vectors).into_iter();
             complaints.extend(found.map(|complaint| format!("{id}: {complaint}")));
         }
     }
@@ -88,7 +90,13 @@ fn reading(protocol: &'static dyn Protocol, complaints: &mut Vec<String>) -> f64
     }
     for (ask, cookie, replies) in talks {
         for place in 0..replies.len() {
-            for datagram in hostile(&replies[place], &mut random) {
+            let datagrams = hostile(&replies[place], &mut random);
+            // The states in the middle of a long reply differ only in the number of parts.
+            let is_middle = place >= 8 && place + 8 < replies.len() && place % 8 != 0;
+            if is_middle {
+                continue;
+            }
+            for datagram in datagrams {
                 let mut exchange = protocol.exchange(&ask, cookie);
                 let mut out = Vec::with_capacity(4096);
                 exchange.handle(Input::Start, &mut out);
@@ -142,10 +150,17 @@ fn talk(
     datagrams
 }
 
+/// Returns 4 KiB of repetitions of `unit`, or nothing if it is empty.
+fn filling(unit: &[u8]) -> Vec<u8> {
+    const LONG: usize = 4 << 10;
+    let mut filling = unit.repeat(LONG.div_ceil(unit.len().max(1)));
+    filling.truncate(LONG);
+    filling
+}
+
 /// Returns variants of a reply: unchanged, with each piece repeated up to the longest datagram, and
 /// followed by repetitions of the shortest entries of lists.
 fn hostile(reply: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
-    const LONG: usize = 4 << 10;
     let mut all = vec![reply.to_vec()];
     let units: &[&[u8]] = &[
         b"\0", b"a\0", b"a\0\0", b"\xE9\0", b"\x01a", b"\x01", b"\xFF", b"k\0v\0", b"a b; ",
@@ -154,30 +169,14 @@ fn hostile(reply: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
     for unit in units {
         for _ in 0..3 {
             let at = random.below(reply.len() as u64 + 1) as usize;
-            let filling = unit.iter().copied().cycle().take(LONG);
-            all.push(
-                reply[..at]
-                    .iter()
-                    .copied()
-                    .chain(filling)
-                    .chain(reply[at..].iter().copied())
-                    .collect(),
-            );
+            all.push([&reply[..at], &filling(unit), &reply[at..]].concat());
         }
     }
     for _ in 0..10 {
         let a = random.below(reply.len() as u64 + 1) as usize;
         let b = random.below(reply.len() as u64 + 1) as usize;
-        let piece = &reply[a.min(b)..a.max(b)];
-        let filling = piece.iter().copied().cycle().take(LONG);
-        all.push(
-            reply[..a.max(b)]
-                .iter()
-                .copied()
-                .chain(filling)
-                .chain(reply[a.max(b)..].iter().copied())
-                .collect(),
-        );
+        let (a, b) = (a.min(b), a.max(b));
+        all.push([&reply[..b], &filling(&reply[a..b]), &reply[b..]].concat());
         let mut changed = reply.to_vec();
         for _ in 0..4 {
             let at = random.below(changed.len() as u64) as usize;
@@ -196,24 +195,20 @@ fn hostile(reply: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
 
 /// Checks that every request is answered, dropped or passed on without an allocation. A connection
 /// may allocate.
-fn answering(protocol: &'static dyn Protocol) -> Vec<String> {
+fn answering(protocol: &'static dyn Protocol, vectors: &[Vec<u8>]) -> Vec<String> {
     let mut complaints = Vec::new();
     if protocol.info().transport.is_connected() {
         return complaints;
     }
-    let mut requests: Vec<Vec<u8>> = vector::all_vectors()
-        .into_iter()
-        .map(|vector| vector.bytes)
-        .collect();
+    let responder = responder(protocol, 300);
+    let mut requests = vectors.to_vec();
     for depth in [Depth::Ping, Depth::Basic, Depth::Full] {
         let ask = Ask {
             depth,
             ..Ask::default()
         };
-        let responder = responder(protocol, 300);
         requests.extend(talk(protocol, &ask, &*responder, Direction::Request));
     }
-    let responder = responder(protocol, 300);
     let mut out = Vec::with_capacity(1 << 17);
     let mut verified = 0;
     for request in &requests {

@@ -21,49 +21,54 @@ use alloc::vec::Vec;
 use compact_str::CompactString;
 use core::net::{Ipv4Addr, SocketAddr};
 
-/// Explains the bytes in every protocol with every context, also as a reply to their first half.
-/// Collecting fields must not change the result, every field and error must lie within the bytes,
-/// and a given direction must be kept.
+/// Explains the bytes in every protocol, with the assertions of [`explain_as`].
 pub fn explain(bytes: &[u8]) {
     for protocol in PROTOCOLS {
-        let (half, _) = bytes.split_at(bytes.len() / 2);
-        for seen in [
-            DatagramContext::Unknown,
-            DatagramContext::Request,
-            DatagramContext::Reply,
-            DatagramContext::ReplyTo(half),
-        ] {
-            let mut notes = Notes::explaining();
-            let mut silent = Notes::default();
-            let explanation = protocol.explain(bytes, seen, &mut notes);
-            assert_eq!(explanation, protocol.explain(bytes, seen, &mut silent));
-            assert_eq!(notes.deviations(), silent.deviations());
-            assert!(
-                notes
-                    .fields()
-                    .iter()
-                    .all(|field| field.range.start <= field.range.end)
-            );
-            assert!(
-                notes
-                    .fields()
-                    .iter()
-                    .all(|field| field.range.end <= bytes.len())
-            );
-            assert!(notes.deviations().iter().all(|(_, at)| *at <= bytes.len()));
-            let Some(explanation) = explanation else {
-                continue;
-            };
-            assert!(
-                seen.direction()
-                    .is_none_or(|direction| direction == explanation.direction)
-            );
-            assert!(
-                explanation
-                    .error
-                    .is_none_or(|error| error.at <= bytes.len())
-            );
-        }
+        explain_as(*protocol, bytes);
+    }
+}
+
+/// Explains the bytes in one protocol with every context, also as a reply to their first half.
+/// Collecting fields must not change the result, every field and error must lie within the bytes,
+/// and a given direction must be kept.
+pub fn explain_as(protocol: &dyn Protocol, bytes: &[u8]) {
+    let (half, _) = bytes.split_at(bytes.len() / 2);
+    for seen in [
+        DatagramContext::Unknown,
+        DatagramContext::Request,
+        DatagramContext::Reply,
+        DatagramContext::ReplyTo(half),
+    ] {
+        let mut notes = Notes::explaining();
+        let mut silent = Notes::default();
+        let explanation = protocol.explain(bytes, seen, &mut notes);
+        assert_eq!(explanation, protocol.explain(bytes, seen, &mut silent));
+        assert_eq!(notes.deviations(), silent.deviations());
+        assert!(
+            notes
+                .fields()
+                .iter()
+                .all(|field| field.range.start <= field.range.end)
+        );
+        assert!(
+            notes
+                .fields()
+                .iter()
+                .all(|field| field.range.end <= bytes.len())
+        );
+        assert!(notes.deviations().iter().all(|(_, at)| *at <= bytes.len()));
+        let Some(explanation) = explanation else {
+            continue;
+        };
+        assert!(
+            seen.direction()
+                .is_none_or(|direction| direction == explanation.direction)
+        );
+        assert!(
+            explanation
+                .error
+                .is_none_or(|error| error.at <= bytes.len())
+        );
     }
 }
 
