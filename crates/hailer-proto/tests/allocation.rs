@@ -91,7 +91,8 @@ fn reading(protocol: &'static dyn Protocol, complaints: &mut Vec<String>) -> f64
     for (ask, cookie, replies) in talks {
         for place in 0..replies.len() {
             let datagrams = hostile(&replies[place], &mut random);
-            // Most states in the middle of a long reply are alike; replaying all takes more than twice the time.
+            // Most states in the middle of a long reply are alike. All of them take more than twice
+            // the time.
             let is_middle = place >= 8 && place + 8 < replies.len() && place % 8 != 0;
             if is_middle {
                 continue;
