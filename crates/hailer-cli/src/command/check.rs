@@ -20,7 +20,7 @@ use hailer::check::{self, CheckConfig, Cost, Event, SocketWire, Suite};
 use hailer::client::Host;
 use hailer::proto::protocol::PAUSE_MS;
 use hailer::proto::{ConnectionStep, Epoch, Protocol, Transport};
-use hailer::support::listen::accept_failed;
+use hailer::support::accept::accept_failed;
 use hailer::{Client, Target};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;

@@ -20,7 +20,7 @@ use super::snapshot::{SCHEMA, Snapshot};
 use super::{MAX_CLIENTS, TakeSnapshot};
 use crate::files::folder_of;
 use anyhow::{Context, anyhow, bail};
-use hailer::support::listen::accept_failed;
+use hailer::support::accept::accept_failed;
 use hailer::support::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};

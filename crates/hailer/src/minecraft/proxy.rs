@@ -11,7 +11,7 @@
 
 use super::bridge::{Bridge, BridgeError, ForwardedPacket};
 use super::unreachable;
-use crate::support::listen::accept_failed;
+use crate::support::accept::accept_failed;
 use hailer_minecraft::crypto::KeyPair;
 use hailer_minecraft::table::Kick;
 use hailer_minecraft::{Build, Connection, ConnectionState, PacketDirection, Role};

@@ -9,7 +9,7 @@
 //!
 //! May import: `crate::support`, `hailer_minecraft`.
 
-use crate::support::listen::accept_failed;
+use crate::support::accept::accept_failed;
 use hailer_minecraft::crypto::KeyError;
 use hailer_minecraft::server::{ClientId, GameServerConfig, Server, ServerEvent, TICK};
 use std::collections::HashMap;

@@ -7,8 +7,8 @@
 //! - [`http`] carries the requests of protocols over HTTP.
 //! - [`address`] decides which addresses that others name are queried.
 //! - [`report`] formats answers as JSON.
-//! - [`listen`] accepts connections within limits, and [`metrics_format`] converts metrics to the
-//!   format that a client accepts.
+//! - [`accept`] reacts to connections that cannot be accepted. [`listen`] accepts them within limits.
+//! - [`metrics_format`] converts metrics to the format that a client accepts.
 //! - `link` connects to Redis, and `unix` listens on files.
 //!
 //! In: targets, bytes, addresses. Out: results of exchanges, JSON, metrics.
@@ -16,6 +16,8 @@
 //! May import: `crate::answer`, `crate::error`, `crate::prefix`, `crate::transcript`,
 //! `hailer_proto`.
 
+#[cfg(any(feature = "respond", feature = "game"))]
+pub mod accept;
 pub mod address;
 pub mod catalog;
 pub mod drive;

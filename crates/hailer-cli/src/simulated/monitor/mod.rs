@@ -16,7 +16,7 @@ use anyhow::Context;
 use hailer::Status;
 use hailer::proto::{ConnectionStep, Epoch, Keys, Options, Transport};
 use hailer::respond::{Board, Budget, Service};
-use hailer::support::listen::accept_failed;
+use hailer::support::accept::accept_failed;
 use hailer::support::random_secret;
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::sample::unix_millis;

@@ -8,7 +8,7 @@
 
 use super::{Clock, Farm, FarmCounts, PortServices, STOP_CHECK_INTERVAL};
 use crate::respond::reason;
-use crate::support::listen::accept_failed;
+use crate::support::accept::accept_failed;
 use hailer_proto::protocol::PAUSE_MS;
 use hailer_proto::sample::Random;
 use hailer_proto::{Connection, ConnectionStep, Epoch};

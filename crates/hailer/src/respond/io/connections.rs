@@ -30,8 +30,9 @@
 use super::service::EpochClock;
 use crate::respond::board::Published;
 use crate::respond::{Board, Budget, Counts, RateLimiter, reason};
+use crate::support::accept::accept_failed;
 use crate::support::catalog;
-use crate::support::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream, accept_failed};
+use crate::support::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream};
 use arc_swap::ArcSwap;
 use hailer_proto::protocol::{JoinAttempt, PAUSE_MS, Received};
 use hailer_proto::{Connection, ConnectionStep, Epoch, Responder, Transport, http};

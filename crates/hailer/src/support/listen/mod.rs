@@ -23,19 +23,18 @@
 //!
 //! With the feature `sources`: [`http`], HTTP/1.1 within these limits.
 //!
-//! May import: `crate::prefix`.
+//! May import: `crate::prefix`, `crate::support::accept`.
 
 #[cfg(feature = "sources")]
 pub mod http;
 
 use crate::prefix;
+use crate::support::accept::accept_failed;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -44,11 +43,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
-
-/// Delay after the system refused to accept a connection.
-const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
-/// Least time between two log lines about connections that cannot be accepted, in seconds.
-const ACCEPT_LOG_INTERVAL: u64 = 60;
 
 /// Limits of a listener and of each of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,34 +196,6 @@ impl Listener for UnixListener {
         let (stream, _) = UnixListener::accept(self).await?;
         Ok((stream, None))
     }
-}
-
-/// Returns how long to wait after the system refused to accept a connection, and logs the error, at
-/// most once in 60 s for the whole process. An error of that connection alone needs neither. The
-/// others, such as too many open files, pass; the connections wait until then.
-pub fn accept_failed(error: &io::Error) -> Duration {
-    /// Second in which the next line may be logged, since the first error.
-    static NEXT_LINE: AtomicU64 = AtomicU64::new(0);
-    static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
-    let is_of_one_connection = matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionAborted
-            | io::ErrorKind::ConnectionReset
-            | io::ErrorKind::Interrupted
-    );
-    if is_of_one_connection {
-        return Duration::ZERO;
-    }
-    let first = FIRST.get_or_init(std::time::Instant::now);
-    let now = first.elapsed().as_secs();
-    let is_due = |next: u64| (next <= now).then_some(now + ACCEPT_LOG_INTERVAL);
-    if NEXT_LINE
-        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due)
-        .is_ok()
-    {
-        tracing::warn!("connections wait, because none can be accepted: {error}");
-    }
-    ACCEPT_RETRY_DELAY
 }
 
 /// Runs a limited number of connections, each as a task of the tokio runtime. Dropping it closes
