@@ -124,6 +124,14 @@ pub fn is_message(bytes: &[u8]) -> bool {
     bytes.first() == Some(&SEPARATOR) || lacks_separator(bytes)
 }
 
+/// Returns whether a datagram starts with a backslash and a word of letters, digits and underscores,
+/// as all requests do. Encrypted datagrams of games start with any byte.
+pub fn starts_with_a_word(bytes: &[u8]) -> bool {
+    let mut words = bytes.split(|&byte| byte == SEPARATOR);
+    let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    words.next() == Some(&[]) && words.next().is_some_and(|word| word.iter().all(is_of_word))
+}
+
 fn lacks_separator(bytes: &[u8]) -> bool {
     let mut words = bytes.split(|&byte| byte == SEPARATOR);
     let starts = words

@@ -230,7 +230,7 @@ fn request(bytes: &[u8]) -> Result<Request<'_>, &'static str> {
 
 impl Responder for GameSpy1Responder {
     fn answer(&self, _: SocketAddr, _: Epoch, bytes: &[u8], out: &mut Vec<u8>) -> Verdict {
-        if bytes.first() != Some(&message::SEPARATOR) {
+        if !message::starts_with_a_word(bytes) {
             return Verdict::Pass;
         }
         match request(bytes) {
@@ -295,6 +295,16 @@ mod tests {
         let mut out = Vec::new();
         let verdict = responder.answer(from, Epoch(1), request, &mut out);
         (verdict, String::from_utf8(out).unwrap())
+    }
+
+    /// Encrypted datagrams of a game on the same port start with any byte.
+    #[test]
+    fn bytes_after_a_backslash_belong_to_the_game() {
+        let responder = new(&status(1));
+        for bytes in [&b"\\\xB3\x51\x0D\x95\xF1\xD2\x33"[..], b"\\status\x00\\"] {
+            assert_eq!(answer(&responder, bytes).0, Verdict::Pass, "{bytes:?}");
+        }
+        assert_ne!(answer(&responder, b"\\unknown\\").0, Verdict::Pass);
     }
 
     #[test]
