@@ -1,4 +1,4 @@
-//! The first lines of modules say what they may import. This test compares that with what they
+//! The first lines of modules list their permitted imports. This test compares the list with what they
 //! import.
 //!
 //! A module states it for itself and all modules below it. Its line names modules of its crate,

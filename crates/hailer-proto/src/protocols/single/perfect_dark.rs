@@ -83,7 +83,7 @@ const CHECKSUM: usize = 2;
 const FRAME: usize = 16 + 3 * 3 + CHECKSUM;
 /// Longest texts in bytes: name, ROM and mod folder.
 const MAX_TEXTS: [usize; 3] = [64, 16, 24];
-/// The same of a short reply, which is at most 3 times as long as the request, with headers.
+/// Longest texts of a short reply, which has at most 3 times the bytes of the request, with headers.
 const SHORT_TEXTS: [usize; 3] = [40, 0, 0];
 /// Longest reply in bytes.
 const MAX_REPLY: usize = FRAME + MAX_TEXTS[0] + MAX_TEXTS[1] + MAX_TEXTS[2];
