@@ -80,8 +80,8 @@ pub use model::{
 pub use protocol::{
     Amplification, Ask, Connection, ConnectionStep, Cookie, DatagramContext, Depth, Destination,
     Direction, Discovery, Doc, Excerpt, Exchange, Explanation, Fault, Frame, Info, Input,
-    JoinAttempt, OptionError, Options, Proof, Protocol, Received, Responder, ResponderResult,
-    Route, Secret, Step, Tls, Transport, Verdict, Wave,
+    JoinAttempt, MaxReply, OptionError, Options, Proof, Protocol, Received, Responder,
+    ResponderResult, Route, Secret, Step, Tls, Transport, Verdict, Wave,
 };
 pub use protocols::gamespy::minecraft_query;
 pub use protocols::quake::quake3;

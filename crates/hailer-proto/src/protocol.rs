@@ -921,6 +921,48 @@ impl Options {
     }
 }
 
+/// Value of the option `max-reply` of a responder over UDP: the longest reply in bytes, from `MIN` to
+/// [`LARGEST`](MaxReply::LARGEST), by default `DEFAULT`. What does not fit is left out. Amplification
+/// grows with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxReply<const MIN: usize, const DEFAULT: usize>(usize);
+
+impl<const MIN: usize, const DEFAULT: usize> MaxReply<MIN, DEFAULT> {
+    /// Least value in bytes.
+    pub const LEAST: usize = MIN;
+    /// Default value in bytes.
+    pub const DEFAULT: usize = DEFAULT;
+    /// Largest value in bytes: the payload of a UDP datagram over IPv4.
+    pub const LARGEST: usize = 65_507;
+
+    /// Returns the permitted value that is nearest to this number of bytes.
+    pub fn new(bytes: usize) -> Self {
+        Self(bytes.clamp(MIN, Self::LARGEST))
+    }
+
+    /// Reads the option.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the value is not a whole number of the range.
+    pub fn read(options: &Options) -> Result<Self, OptionError> {
+        let range = MIN as i64..=Self::LARGEST as i64;
+        let bytes = options.int("max-reply", DEFAULT as i64, range)?;
+        Ok(Self(bytes as usize))
+    }
+
+    /// Returns the length in bytes.
+    pub fn bytes(self) -> usize {
+        self.0
+    }
+}
+
+impl<const MIN: usize, const DEFAULT: usize> Default for MaxReply<MIN, DEFAULT> {
+    fn default() -> Self {
+        Self(DEFAULT)
+    }
+}
+
 /// An invalid option of a responder, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {

@@ -6,7 +6,7 @@ use hailer_proto::wire::{Notes, UNREADABLE_MESSAGE};
 use hailer_proto::{Ask, ConnectionStep, DatagramContext, Depth, registry};
 use hailer_proto::{
     Cookie, Direction, Doc, Epoch, Exchange, Input, Keys, Options, Proof, Protocol, Responder,
-    Status, Step, Transport, Verdict,
+    Rule, Status, Step, Transport, Value, Verdict,
 };
 use hailer_testkit::statuses::Random;
 use hailer_testkit::vector::{Conversation, Line};
@@ -261,6 +261,85 @@ fn extra_fields_are_documented_and_documented_ones_appear() {
         }
     }
     golden::settle(&complaints);
+}
+
+/// Responders with the option `max-reply`: least value and default in bytes.
+const MAX_REPLY: [(&str, usize, usize); 12] = [
+    ("minecraft-query", 1_024, 65_507),
+    ("ugp", 64, 1_024),
+    ("gamespy1", 576, 1_400),
+    ("gamespy2", 576, 1_400),
+    ("quake3", 1_100, 1_400),
+    ("quake2", 1_000, 1_400),
+    ("quake1", 1_000, 1_400),
+    ("doom3", 1_000, 1_400),
+    ("teeworlds", 576, 1_400),
+    ("samp", 576, 1_400),
+    ("unreal2", 1_100, 1_400),
+    ("ase", 1_000, 1_400),
+];
+
+/// Replies of many players and rules are at most as long as the option allows, and longer if it
+/// allows more.
+#[test]
+fn replies_keep_their_limit() {
+    let has_option = |docs: &[Doc]| docs.iter().any(|doc| doc.key == "max-reply");
+    let with_option = responding().filter(|(_, protocol)| has_option(protocol.info().options));
+    let ids: Vec<&str> = with_option.map(|(id, _)| id).collect();
+    assert_eq!(ids, MAX_REPLY.map(|(id, ..)| id));
+    let mut status = statuses::plain(90);
+    status.rules = (0..400)
+        .map(|number| Rule {
+            key: format!("rule-{number}").into(),
+            value: "x".repeat(number).into(),
+        })
+        .collect();
+    for (id, least, default) in MAX_REPLY {
+        let protocol = registry::find(id).expect("an id of the registry");
+        let build = |options: &Options| protocol.responder(&status, &Keys::new([7; 16]), options);
+        let help = protocol.info().options.iter().map(|doc| doc.help);
+        let range = format!("{least} to 65507");
+        assert!(help.clone().any(|help| help.contains(&range)), "{id}");
+        for wrong in [
+            Value::Int(least as i64 - 1),
+            Value::Int(65_508),
+            Value::from("x"),
+        ] {
+            let options = Options::default().with("max-reply", wrong);
+            let error = build(&options).err().expect("a value out of range");
+            let problem = format!("max-reply: must be a whole number from {range}");
+            assert_eq!(error.to_string(), problem, "{id}");
+        }
+        let replies = |options: &Options| {
+            let responder = build(options).expect("a value of the range");
+            let received = talk(&*responder, protocol.exchange(&Ask::default(), Cookie(5))).1;
+            assert!(!received.is_empty(), "{id}");
+            received
+        };
+        let with = |limit: usize| {
+            let received = replies(&Options::default().with("max-reply", limit as i64));
+            let longest = received.iter().map(Vec::len).max().unwrap_or_default();
+            assert!(longest <= limit, "{id}: {longest} bytes, not {limit}");
+            (longest, received)
+        };
+        assert_eq!(with(default).1, replies(&Options::default()), "{id}");
+        let [short, long] = [least, 65_507].map(|limit| with(limit).0);
+        assert!(short < long, "{id}: {short} and {long} bytes");
+    }
+}
+
+#[test]
+fn unknown_options_are_rejected() {
+    for (id, protocol) in responding() {
+        let options = Options::default().with("no-such-option", 1);
+        let built = protocol.responder(&statuses::plain(3), &Keys::new([7; 16]), &options);
+        let error = built.err().map(|error| error.to_string());
+        let error = error.expect("an option that the protocol lacks");
+        assert!(error.starts_with("no-such-option: "), "{id}: {error}");
+        for doc in protocol.info().options {
+            assert!(error.contains(doc.key), "{id}: {error}");
+        }
+    }
 }
 
 fn responder(protocol: &dyn Protocol, status: &Status) -> Arc<dyn Responder> {

@@ -22,7 +22,7 @@ mod sample;
 mod server;
 
 pub use client::AseExchange;
-pub use server::{AseConfig, AseResponder};
+pub use server::{AseResponder, MaxReply};
 
 use crate::model::Status;
 use crate::protocol::{
@@ -44,7 +44,7 @@ static INFO: Info = Info {
     wave: Wave::Later,
     amplification: Amplification {
         request: 1,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     declares_charset: false,
     fields: &[Doc::new(
@@ -58,7 +58,10 @@ static INFO: Info = Info {
     ],
     deviations: deviation::ALL,
     has_responder: true,
-    options: server::OPTIONS,
+    options: &[Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+    )],
     ..Info::DATAGRAM
 };
 
@@ -72,8 +75,9 @@ impl Protocol for Ase {
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
-        let config = AseConfig::read(options)?;
-        Ok(Arc::new(AseResponder::new(status, &config)))
+        options.check(INFO.options)?;
+        let max_reply = MaxReply::read(options)?;
+        Ok(Arc::new(AseResponder::new(status, max_reply)))
     }
 
     fn sample(&self, seed: u64) -> Status {

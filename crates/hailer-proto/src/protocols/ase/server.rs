@@ -2,7 +2,7 @@
 
 use super::message::{Kind, LISTED, VERSION_REQUEST, flag, write_text};
 use crate::model::{Codes, Player, Status, Text, Value};
-use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
+use crate::protocol::{Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::cut;
 use alloc::format;
@@ -10,12 +10,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// Default of `max-reply` in bytes: no IP fragments on usual paths.
-pub(super) const DEFAULT_REPLY: usize = 1_400;
-/// Smallest `max-reply` in bytes: enough for all information.
-const MIN_REPLY: usize = 1_000;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. The least is enough for all information. By default: no IP fragments on
+/// usual paths.
+pub type MaxReply = crate::protocol::MaxReply<1_000, 1_400>;
 /// Longest short reply, in bytes, as of MTA.
 const MAX_SHORT: usize = 1_350;
 /// Longest text of a responder, in bytes, so that the header always fits.
@@ -33,43 +30,6 @@ const MAX_VERSION: usize = 16;
 /// Largest count that is sent.
 const MAX_COUNT: i64 = 99_999;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc::new(
-    "max-reply",
-    "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
-)];
-
-/// Options of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct AseConfig {
-    /// Longest reply in bytes, 1,000 to 65,507.
-    pub max_reply: usize,
-}
-
-impl Default for AseConfig {
-    fn default() -> Self {
-        Self {
-            max_reply: DEFAULT_REPLY,
-        }
-    }
-}
-
-impl AseConfig {
-    /// Reads the documented options.
-    ///
-    /// # Errors
-    ///
-    /// Names the first option that is unknown, of the wrong type or out of range.
-    pub fn read(options: &Options) -> Result<Self, OptionError> {
-        options.check(OPTIONS)?;
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
-        Ok(Self {
-            max_reply: max_reply as usize,
-        })
-    }
-}
-
 /// Responder for one server. Each kind of reply is encoded once.
 #[derive(Debug)]
 pub struct AseResponder {
@@ -84,9 +44,9 @@ pub struct AseResponder {
 
 impl AseResponder {
     /// Creates a responder for this status.
-    pub fn new(status: &Status, config: &AseConfig) -> Self {
+    pub fn new(status: &Status, max_reply: MaxReply) -> Self {
         let status = &*status.with_codes(Codes::None);
-        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let max_reply = max_reply.bytes();
         Self {
             full: full(status, max_reply),
             tiny: tiny(status),
@@ -368,7 +328,7 @@ mod tests {
     fn answer(status: &Status, request: &[u8]) -> (Verdict, Vec<u8>) {
         let mut out = Vec::new();
         let from = "192.0.2.7:50000".parse().unwrap();
-        let responder = AseResponder::new(status, &AseConfig::default());
+        let responder = AseResponder::new(status, MaxReply::default());
         (responder.answer(from, Epoch(1), request, &mut out), out)
     }
 
@@ -418,7 +378,7 @@ mod tests {
         let long = Player::named(Text::unformatted("\u{E9}".repeat(100)));
         status.players.set_list(vec![long; 100]);
         let (_, reply) = answer(&status, b"s");
-        assert!(reply.len() <= DEFAULT_REPLY);
+        assert!(reply.len() <= MaxReply::DEFAULT);
         let mut notes = Notes::default();
         let reply = message::parse(&reply, &mut notes).unwrap();
         let listed = reply.players.len();
@@ -428,11 +388,10 @@ mod tests {
         let (_, reply) = answer(&status, b"r");
         assert!(reply.len() <= MAX_SHORT);
         let read = |max_reply: i64, request: &[u8]| {
-            let options = Options::default().with("max-reply", max_reply);
-            let config = AseConfig::read(&options).unwrap();
+            let limit = MaxReply::new(max_reply as usize);
             let from = "192.0.2.7:50000".parse().unwrap();
             let mut out = Vec::new();
-            AseResponder::new(&status, &config).answer(from, Epoch(1), request, &mut out);
+            AseResponder::new(&status, limit).answer(from, Epoch(1), request, &mut out);
             assert!(out.len() as i64 <= max_reply, "{}", out.len());
             message::parse(&out, &mut Notes::default())
                 .unwrap()
@@ -457,7 +416,7 @@ mod tests {
         };
         let (_, reply) = answer(&status_of(1), b"s");
         // Room for the rule with the number of listed players stays free.
-        let exact = 1 + (DEFAULT_REPLY - MAX_LISTED_PAIR) - reply.len();
+        let exact = 1 + (MaxReply::DEFAULT - MAX_LISTED_PAIR) - reply.len();
         for (length, listed) in [(exact, 13), (exact + 1, 12)] {
             let (_, reply) = answer(&status_of(length), b"s");
             let reply = message::parse(&reply, &mut Notes::default()).unwrap();
@@ -493,33 +452,12 @@ mod tests {
             host: None,
             port: Some(65_535),
         });
-        let responder = AseResponder::new(&status, &AseConfig::default());
+        let responder = AseResponder::new(&status, MaxReply::default());
         let mut out = Vec::new();
         assert!(responder.short_reply(b"s", &mut out));
         assert!(out.len() + 28 <= 3 * (1 + 28), "{}", out.len());
         let reply = message::parse(&out, &mut Notes::default()).unwrap();
         assert_eq!(reply.online, Some(MAX_COUNT));
         assert!(!responder.short_reply(b"r", &mut Vec::new()));
-    }
-
-    #[test]
-    fn options_are_checked() {
-        let read = |options: Options| AseConfig::read(&options).map_err(|error| error.to_string());
-        let none = Options::default;
-        assert_eq!(read(none()).map(|config| config.max_reply), Ok(1_400));
-        assert_eq!(
-            read(none().with("max-reply", 1000)).map(|config| config.max_reply),
-            Ok(1000)
-        );
-        assert!(
-            read(none().with("max-reply", 999))
-                .unwrap_err()
-                .contains("max-reply")
-        );
-        assert!(
-            read(none().with("motd", "x"))
-                .unwrap_err()
-                .contains("known are max-reply")
-        );
     }
 }

@@ -20,7 +20,7 @@ mod sample;
 mod server;
 
 pub use client::SampExchange;
-pub use server::{SampConfig, SampResponder};
+pub use server::{MaxReply, SampConfig, SampResponder};
 
 use crate::model::Status;
 use crate::protocol::{
@@ -42,7 +42,7 @@ static INFO: Info = Info {
     wave: Wave::Later,
     amplification: Amplification {
         request: message::HEADER,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     declares_charset: false,
     fields: &[

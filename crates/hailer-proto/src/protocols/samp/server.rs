@@ -13,12 +13,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::{SocketAddr, SocketAddrV4};
 
-/// Default of `max-reply` in bytes: no IP fragments on usual paths.
-pub(super) const DEFAULT_REPLY: usize = 1_400;
-/// Smallest `max-reply` in bytes.
-const MIN_REPLY: usize = 576;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. By default: no IP fragments on usual paths.
+pub type MaxReply = crate::protocol::MaxReply<576, 1_400>;
 /// Longest name of the server in bytes.
 const MAX_NAME: usize = 63;
 /// Longest game mode and language in bytes.
@@ -59,25 +55,15 @@ pub(super) static OPTIONS: &[Doc] = &[
 ];
 
 /// Options of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SampConfig {
     /// Game that defines the layout.
     pub game: Game,
     /// Longest reply in bytes, 576 to 65,507.
-    pub max_reply: usize,
+    pub max_reply: MaxReply,
     /// Address that a ping must have.
     pub address: Option<SocketAddrV4>,
-}
-
-impl Default for SampConfig {
-    fn default() -> Self {
-        Self {
-            game: Game::default(),
-            max_reply: DEFAULT_REPLY,
-            address: None,
-        }
-    }
 }
 
 impl SampConfig {
@@ -88,8 +74,6 @@ impl SampConfig {
     /// Names the first option that is unknown, of the wrong type or out of range.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
         let invalid = || {
             let problem = "must be an IPv4 address with a port, such as 192.0.2.7:7777";
             OptionError::new("address", problem)
@@ -104,7 +88,7 @@ impl SampConfig {
                 Some("vcmp") => Game::ViceCity,
                 _ => Game::SanAndreas,
             },
-            max_reply: max_reply as usize,
+            max_reply: MaxReply::read(options)?,
             address,
         })
     }
@@ -131,7 +115,7 @@ impl SampResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &SampConfig) -> Self {
         let status = &*status.with_codes(Codes::None);
-        let room = config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - HEADER;
+        let room = config.max_reply.bytes() - HEADER;
         let game = config.game;
         let list = |has_details| list(status, game, has_details, room);
         let links = MAX_LINKS.iter().flat_map(|(key, limit)| {

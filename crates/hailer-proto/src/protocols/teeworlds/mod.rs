@@ -24,7 +24,7 @@ mod sample;
 mod server;
 
 pub use client::TeeworldsExchange;
-pub use server::{TeeworldsConfig, TeeworldsResponder};
+pub use server::{MaxReply, TeeworldsConfig, TeeworldsResponder};
 
 use crate::model::Status;
 use crate::protocol::{
@@ -45,7 +45,7 @@ static INFO: Info = Info {
     port: 8303,
     amplification: Amplification {
         request: message::EXTENDED_REQUEST,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     // spec/teeworlds.md#1
     discovery: &[Discovery::Broadcast {

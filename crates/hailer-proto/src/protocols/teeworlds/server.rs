@@ -14,12 +14,9 @@ use alloc::{format, vec::Vec};
 use core::net::SocketAddr;
 use subtle::ConstantTimeEq;
 
-/// Default of `max-reply` in bytes: the limit of the games.
-pub(super) const DEFAULT_REPLY: usize = 1_400;
-/// Smallest `max-reply` in bytes: enough for all information.
-const MIN_REPLY: usize = 576;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. The least is enough for all information. By default: the limit of the
+/// games.
+pub type MaxReply = crate::protocol::MaxReply<576, 1_400>;
 /// Makes tokens differ from those of other protocols with the same keys.
 const PURPOSE: u8 = b'7';
 /// Epochs in which a token is valid.
@@ -68,7 +65,7 @@ pub struct TeeworldsConfig {
     /// Whether requests of 0.7 get a reply.
     pub has_seven: bool,
     /// Longest reply in bytes, 576 to 65,507.
-    pub max_reply: usize,
+    pub max_reply: MaxReply,
 }
 
 impl Default for TeeworldsConfig {
@@ -76,7 +73,7 @@ impl Default for TeeworldsConfig {
         Self {
             has_six: true,
             has_seven: true,
-            max_reply: DEFAULT_REPLY,
+            max_reply: MaxReply::default(),
         }
     }
 }
@@ -90,10 +87,8 @@ impl TeeworldsConfig {
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
         let versions = options.word("versions", &["all", "0.6", "0.7"])?;
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
         Ok(Self {
-            max_reply: max_reply as usize,
+            max_reply: MaxReply::read(options)?,
             has_six: versions != Some("0.7"),
             has_seven: versions != Some("0.6"),
         })
@@ -118,7 +113,7 @@ impl TeeworldsResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &TeeworldsConfig) -> Self {
         let status = &*status.with_codes(Codes::None);
-        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let max_reply = config.max_reply.bytes();
         let body = |form| Server::new(status, Limits::default(), form).encode(Some(max_reply));
         let tiny = |form| Server::new(status, TINY, form).encode(None);
         Self {
@@ -577,7 +572,7 @@ mod tests {
             (Request::Extended { token: 1 }, Form::Extended, 100),
         ] {
             let (_, reply) = answer(&responder, request);
-            assert!(reply.len() <= DEFAULT_REPLY, "{}", reply.len());
+            assert!(reply.len() <= MaxReply::DEFAULT, "{}", reply.len());
             let mut notes = Notes::default();
             let Ok(Reply::Info(info)) = Reply::read(&reply, &mut notes) else {
                 panic!("{reply:?}")
@@ -612,8 +607,6 @@ mod tests {
             let listed = info.list.len();
             assert!((least..=most).contains(&listed), "{listed}");
         }
-        let options = Options::default().with("max-reply", 575);
-        assert!(TeeworldsConfig::read(&options).is_err());
     }
 
     #[test]

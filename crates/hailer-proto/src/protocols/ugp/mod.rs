@@ -24,7 +24,7 @@ mod server;
 pub mod table;
 
 pub use client::UgpExchange;
-pub use server::{Profile, UgpConfig, UgpResponder};
+pub use server::{MaxReply, Profile, UgpConfig, UgpResponder};
 
 use crate::model::Status;
 use crate::protocol::{
@@ -46,7 +46,7 @@ static INFO: Info = Info {
     wave: Wave::Later,
     amplification: Amplification {
         request: message::QUERY_MIN,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     fields: &[
         Doc::new(

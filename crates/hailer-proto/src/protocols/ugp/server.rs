@@ -15,12 +15,9 @@ use alloc::{format, string::String, vec::Vec};
 use compact_str::CompactString;
 use core::net::SocketAddr;
 
-/// Default of `max-reply` in bytes: the smallest buffer of a public client, and no IP fragments.
-pub(super) const DEFAULT_REPLY: usize = 1_024;
-/// Smallest `max-reply` in bytes: enough for the server section with all texts cut.
-const MIN_REPLY: usize = 64;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. The least is enough for the server section with all texts cut. By
+/// default: the smallest buffer of a public client, and no IP fragments.
+pub type MaxReply = crate::protocol::MaxReply<64, 1_024>;
 /// Datagrams longer than this are not requests.
 const MAX_REQUEST: usize = 64;
 /// Length of the longest server section and an empty rule section without texts: two bytes of
@@ -61,25 +58,15 @@ pub enum Profile {
 }
 
 /// Options of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UgpConfig {
     /// Longest reply in bytes, 64 to 65,507.
-    pub max_reply: usize,
+    pub max_reply: MaxReply,
     /// Number of the game; `None` takes it from the status.
     pub game: Option<u8>,
     /// Fields to send.
     pub profile: Profile,
-}
-
-impl Default for UgpConfig {
-    fn default() -> Self {
-        Self {
-            max_reply: DEFAULT_REPLY,
-            game: None,
-            profile: Profile::Gtac,
-        }
-    }
 }
 
 impl UgpConfig {
@@ -90,11 +77,6 @@ impl UgpConfig {
     /// Names the first option that is unknown, of the wrong type or out of range.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
-        let max_reply = options.int(
-            "max-reply",
-            DEFAULT_REPLY as i64,
-            MIN_REPLY as i64..=MAX_REPLY as i64,
-        )?;
         let game = match options.value("game") {
             None => None,
             Some(game) => Some(game_id(game).ok_or_else(|| {
@@ -114,7 +96,7 @@ impl UgpConfig {
             _ => Profile::Gtac,
         };
         Ok(Self {
-            max_reply: max_reply as usize,
+            max_reply: MaxReply::read(options)?,
             game,
             profile,
         })
@@ -174,7 +156,7 @@ impl UgpResponder {
     /// Returns a responder that sends this status.
     pub fn new(status: &Status, config: &UgpConfig) -> Self {
         let status = &*status.with_codes(Codes::None);
-        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let max_reply = config.max_reply.bytes();
         let list = &status.players.list;
         let online = byte(status.players.count());
         let game = config
@@ -784,7 +766,7 @@ mod tests {
     fn drops_the_list_then_rules_above_the_cap() {
         let everything = b"\x0B\x7D\x03\x07";
         let free = UgpConfig {
-            max_reply: MAX_REPLY,
+            max_reply: MaxReply::new(MaxReply::LARGEST),
             ..UgpConfig::default()
         };
         let status = status(20, 20);
@@ -793,7 +775,7 @@ mod tests {
             let responder = UgpResponder::new(
                 &status,
                 &UgpConfig {
-                    max_reply,
+                    max_reply: MaxReply::new(max_reply),
                     ..UgpConfig::default()
                 },
             );
@@ -808,7 +790,7 @@ mod tests {
         assert_eq!(at(length), (20, 20));
         assert_eq!(at(length - 1), (0, 20));
         let mut rules = 20;
-        for max_reply in (MIN_REPLY..length).rev() {
+        for max_reply in (MaxReply::LEAST..length).rev() {
             let (players, now) = at(max_reply);
             assert_eq!(players, 0);
             assert!(now == rules || now + 1 == rules, "one rule at a time");
@@ -867,11 +849,11 @@ mod tests {
         status.game = Some(long.clone().into());
         status.mode = Some(long.clone().into());
         status.map = Some(long.into());
-        for max_reply in [MIN_REPLY, 100, DEFAULT_REPLY, 1400, 20_000, MAX_REPLY] {
+        for max_reply in [MaxReply::LEAST, 100, 1024, 1400, 20_000, MaxReply::LARGEST] {
             let responder = UgpResponder::new(
                 &status,
                 &UgpConfig {
-                    max_reply,
+                    max_reply: MaxReply::new(max_reply),
                     ..UgpConfig::default()
                 },
             );
@@ -887,10 +869,7 @@ mod tests {
             }
         }
         let figure = super::super::INFO.amplification;
-        assert_eq!(
-            (figure.request, figure.reply),
-            (10, UgpConfig::default().max_reply)
-        );
+        assert_eq!((figure.request, figure.reply), (10, MaxReply::DEFAULT));
     }
 
     #[test]
@@ -978,15 +957,6 @@ mod tests {
         let none = Options::default;
         assert_eq!(read(none()), Ok(UgpConfig::default()));
         assert_eq!(
-            read(none().with("max-reply", 64)).map(|config| config.max_reply),
-            Ok(64)
-        );
-        assert!(
-            read(none().with("max-reply", 63))
-                .unwrap_err()
-                .contains("64 to 65507")
-        );
-        assert_eq!(
             read(none().with("game", "mafia:one")).map(|config| config.game),
             Ok(Some(10))
         );
@@ -1003,11 +973,6 @@ mod tests {
             read(none().with("game", "doom"))
                 .unwrap_err()
                 .contains("\"gta:iii\", \"gta:vc\"")
-        );
-        assert!(
-            read(none().with("challenge", true))
-                .unwrap_err()
-                .contains("known are max-reply")
         );
     }
 

@@ -21,7 +21,7 @@ mod sample;
 mod server;
 
 pub use client::Unreal2Exchange;
-pub use server::{Unreal2Config, Unreal2Responder};
+pub use server::{MaxReply, Unreal2Responder};
 
 use crate::model::Status;
 use crate::protocol::{
@@ -48,7 +48,7 @@ static INFO: Info = Info {
     wave: Wave::Later,
     amplification: Amplification {
         request: message::HEADER,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     fields: &[
         Doc::new("wave", "Wave of Killing Floor"),
@@ -75,7 +75,10 @@ static INFO: Info = Info {
     ],
     deviations: deviation::ALL,
     has_responder: true,
-    options: server::OPTIONS,
+    options: &[Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 1100 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+    )],
     ..Info::DATAGRAM
 };
 
@@ -89,8 +92,9 @@ impl Protocol for Unreal2 {
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
-        let config = Unreal2Config::read(options)?;
-        Ok(Arc::new(Unreal2Responder::new(status, &config)))
+        options.check(INFO.options)?;
+        let max_reply = MaxReply::read(options)?;
+        Ok(Arc::new(Unreal2Responder::new(status, max_reply)))
     }
 
     fn sample(&self, seed: u64) -> Status {

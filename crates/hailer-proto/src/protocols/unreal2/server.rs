@@ -7,19 +7,16 @@
 use super::message::{self, HEADER, Kind, REPLY_VERSION, clean, write_text};
 use super::{LISTED_PLAYERS, RULE_COUNT};
 use crate::model::{Codes, Player, Status, Text, Value};
-use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
+use crate::protocol::{Responder, Verdict};
 use crate::token::Epoch;
 use crate::wire::codepage::CodePage;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// Default of `max-reply` in bytes: no IP fragments on usual paths.
-pub(super) const DEFAULT_REPLY: usize = 1_400;
-/// Smallest `max-reply` in bytes: enough for all information.
-const MIN_REPLY: usize = 1_100;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. The least is enough for all information. By default: no IP fragments on
+/// usual paths.
+pub type MaxReply = crate::protocol::MaxReply<1_100, 1_400>;
 /// Longest name of the server in characters.
 const MAX_NAME: usize = 128;
 /// Longest other text in characters.
@@ -38,44 +35,6 @@ const UNKNOWN_PING: i32 = 1;
 /// Most entries that clients read.
 const MAX_ENTRIES: usize = 1_000;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc::new(
-    "max-reply",
-    "Longest reply in bytes, 1100 to 65507, default 1400; players that do not fit are left out; amplification \
-           grows with it",
-)];
-
-/// Options of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Unreal2Config {
-    /// Longest reply in bytes, 1,100 to 65,507.
-    pub max_reply: usize,
-}
-
-impl Default for Unreal2Config {
-    fn default() -> Self {
-        Self {
-            max_reply: DEFAULT_REPLY,
-        }
-    }
-}
-
-impl Unreal2Config {
-    /// Reads the documented options.
-    ///
-    /// # Errors
-    ///
-    /// Names the first option that is unknown, of the wrong type or out of range.
-    pub fn read(options: &Options) -> Result<Self, OptionError> {
-        options.check(OPTIONS)?;
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
-        Ok(Self {
-            max_reply: max_reply as usize,
-        })
-    }
-}
-
 /// Responder of one server. Replies are stored as a whole.
 #[derive(Debug)]
 pub struct Unreal2Responder {
@@ -88,9 +47,9 @@ pub struct Unreal2Responder {
 
 impl Unreal2Responder {
     /// Creates a responder for this status.
-    pub fn new(status: &Status, config: &Unreal2Config) -> Self {
+    pub fn new(status: &Status, max_reply: MaxReply) -> Self {
         let status = &*status.with_codes(Codes::Unreal);
-        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let max_reply = max_reply.bytes();
         let clients = status.players.count().clamp(0, MAX_COUNT);
         let (listed, players) = players(status, clients, max_reply);
         Self {
@@ -333,7 +292,7 @@ mod tests {
     }
 
     fn answer(status: &Status, kind: Kind) -> (Verdict, Vec<u8>) {
-        let responder = Unreal2Responder::new(status, &Unreal2Config::default());
+        let responder = Unreal2Responder::new(status, MaxReply::default());
         let mut request = Vec::new();
         let mut out = Vec::new();
         message::write_request(kind, &mut request);
@@ -389,7 +348,7 @@ mod tests {
             status.name = Some(Text::unformatted("\u{4E2D}".repeat(100)));
             status.map = Some("\u{4E2D}".repeat(100).into());
             status.mode = Some(class.into());
-            let responder = Unreal2Responder::new(&status, &Unreal2Config::default());
+            let responder = Unreal2Responder::new(&status, MaxReply::default());
             let mut out = Vec::new();
             assert!(responder.short_reply(b"\x79\0\0\0\0", &mut out));
             assert!(out.len() + 28 <= 3 * (5 + 28), "{}", out.len());
@@ -398,23 +357,5 @@ mod tests {
             assert_eq!(notes.met().count(), 0);
             assert!(!responder.short_reply(b"\x79\0\0\0\x01", &mut Vec::new()));
         }
-    }
-
-    #[test]
-    fn options_are_checked() {
-        let read =
-            |options: Options| Unreal2Config::read(&options).map_err(|error| error.to_string());
-        let none = Options::default;
-        assert_eq!(read(none()), Ok(Unreal2Config::default()));
-        assert!(
-            read(none().with("max-reply", 99))
-                .unwrap_err()
-                .contains("1100 to 65507")
-        );
-        assert!(
-            read(none().with("x", 1))
-                .unwrap_err()
-                .contains("known are max-reply")
-        );
     }
 }

@@ -22,7 +22,7 @@ pub mod message;
 mod server;
 
 pub use client::GameSpy1Exchange;
-pub use server::{GameSpy1Config, GameSpy1Responder};
+pub use server::{GameSpy1Responder, MaxReply};
 
 use crate::model::Status;
 use crate::protocol::{
@@ -45,7 +45,7 @@ static INFO: Info = Info {
     wave: Wave::Later,
     amplification: Amplification {
         request: 7,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     declares_charset: false,
     fields: &[
@@ -74,7 +74,10 @@ static INFO: Info = Info {
     ],
     deviations: deviation::ALL,
     has_responder: true,
-    options: server::OPTIONS,
+    options: &[Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 576 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+    )],
     ..Info::DATAGRAM
 };
 
@@ -90,8 +93,9 @@ impl Protocol for GameSpy1 {
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
-        let config = GameSpy1Config::read(options)?;
-        Ok(Arc::new(GameSpy1Responder::new(status, &config)))
+        options.check(INFO.options)?;
+        let max_reply = MaxReply::read(options)?;
+        Ok(Arc::new(GameSpy1Responder::new(status, max_reply)))
     }
 
     fn sample(&self, seed: u64) -> Status {

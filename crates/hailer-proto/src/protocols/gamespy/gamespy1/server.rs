@@ -2,7 +2,7 @@
 
 use super::message::{self, MAX_REQUEST, Request, group};
 use crate::model::Status;
-use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
+use crate::protocol::{Responder, Verdict};
 use crate::protocols::gamespy::{Dialect, Outgoing, Row, has_index};
 use crate::token::Epoch;
 use crate::wire::Notes;
@@ -11,53 +11,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 
-/// Default of `max-reply` in bytes: no IP fragments on usual paths.
-pub(super) const DEFAULT_REPLY: usize = 1_400;
-/// Smallest `max-reply` in bytes.
-const MIN_REPLY: usize = 576;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. By default: no IP fragments on usual paths.
+pub type MaxReply = crate::protocol::MaxReply<576, 1_400>;
 /// Room for end mark and query id: `\final\\queryid\9999.1`.
 const END_ROOM: usize = 23;
 /// Bytes of IP and UDP headers, for the length of short replies.
 const HEADERS: usize = 28;
-
-pub(super) static OPTIONS: &[Doc] = &[Doc::new(
-    "max-reply",
-    "Longest reply in bytes, 576 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
-)];
-
-/// Options of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct GameSpy1Config {
-    /// Longest reply in bytes, 576 to 65,507.
-    pub max_reply: usize,
-}
-
-impl Default for GameSpy1Config {
-    fn default() -> Self {
-        Self {
-            max_reply: DEFAULT_REPLY,
-        }
-    }
-}
-
-impl GameSpy1Config {
-    /// Reads the documented options.
-    ///
-    /// # Errors
-    ///
-    /// Names the first option that is unknown, of the wrong type or out of range.
-    pub fn read(options: &Options) -> Result<Self, OptionError> {
-        options.check(OPTIONS)?;
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
-        Ok(Self {
-            max_reply: max_reply as usize,
-        })
-    }
-}
 
 /// Responder for one server. All pairs are encoded once; a reply copies those of the requested
 /// groups.
@@ -95,18 +54,18 @@ const SHORT_DIALECT: Dialect = Dialect {
 
 impl GameSpy1Responder {
     /// Creates a responder for this status.
-    pub fn new(status: &Status, config: &GameSpy1Config) -> Self {
-        let responder = Self::with(&Outgoing::new(status, &DIALECT), config);
+    pub fn new(status: &Status, max_reply: MaxReply) -> Self {
+        let responder = Self::with(&Outgoing::new(status, &DIALECT), max_reply);
         if responder.bytes.len() <= responder.room {
             return responder;
         }
         // More players fit without the defaults.
-        Self::with(&Outgoing::new(status, &SHORT_DIALECT), config)
+        Self::with(&Outgoing::new(status, &SHORT_DIALECT), max_reply)
     }
 
-    fn with(outgoing: &Outgoing, config: &GameSpy1Config) -> Self {
+    fn with(outgoing: &Outgoing, max_reply: MaxReply) -> Self {
         let mut responder = Self {
-            room: config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - END_ROOM,
+            room: max_reply.bytes() - END_ROOM,
             query: 0,
             bytes: Vec::new(),
             entries: Vec::new(),
@@ -270,7 +229,6 @@ impl Responder for GameSpy1Responder {
 mod tests {
     use super::*;
     use crate::model::{Player, Text};
-    use alloc::string::ToString;
 
     fn status(players: usize) -> Status {
         let mut status = Status {
@@ -287,7 +245,7 @@ mod tests {
     }
 
     fn new(status: &Status) -> GameSpy1Responder {
-        GameSpy1Responder::new(status, &GameSpy1Config::default())
+        GameSpy1Responder::new(status, MaxReply::default())
     }
 
     fn answer(responder: &GameSpy1Responder, request: &[u8]) -> (Verdict, String) {
@@ -351,8 +309,8 @@ mod tests {
     fn players_that_do_not_fit_are_left_out_whole() {
         let responder = new(&status(200));
         let (_, reply) = answer(&responder, b"\\status\\");
-        assert!(reply.len() <= DEFAULT_REPLY, "{}", reply.len());
-        assert!(reply.len() > DEFAULT_REPLY - 50, "{}", reply.len());
+        assert!(reply.len() <= MaxReply::DEFAULT, "{}", reply.len());
+        assert!(reply.len() > MaxReply::DEFAULT - 50, "{}", reply.len());
         assert!(reply.contains("\\numplayers\\200\\"));
         let part = message::parse_part(reply.as_bytes(), &mut Notes::default()).unwrap();
         assert!(part.is_final);
@@ -361,12 +319,8 @@ mod tests {
             .iter()
             .filter(|(key, _)| key.starts_with(b"player_"));
         assert!(names.count() > 35);
-        let options = Options::default().with("max-reply", 10_000);
-        let config = GameSpy1Config::read(&options).unwrap();
-        let (_, reply) = answer(
-            &GameSpy1Responder::new(&status(200), &config),
-            b"\\status\\",
-        );
+        let limit = MaxReply::new(10_000);
+        let (_, reply) = answer(&GameSpy1Responder::new(&status(200), limit), b"\\status\\");
         assert!(reply.contains("\\player_199\\"), "{}", reply.len());
     }
 
@@ -381,13 +335,13 @@ mod tests {
             .collect();
         let count = |reply: &str, key: &str| reply.matches(key).count();
         let (_, reply) = answer(&new(&status), b"\\status\\");
-        assert!(reply.len() > DEFAULT_REPLY - 50, "{}", reply.len());
+        assert!(reply.len() > MaxReply::DEFAULT - 50, "{}", reply.len());
         assert_eq!(count(&reply, "\\player_"), 3);
         assert!(count(&reply, "\\rule") > 60);
         // Many players have at most half of the reply.
         status.players = self::status(200).players;
         let (_, reply) = answer(&new(&status), b"\\status\\");
-        assert!((DEFAULT_REPLY - 50..=DEFAULT_REPLY).contains(&reply.len()));
+        assert!((MaxReply::DEFAULT - 50..=MaxReply::DEFAULT).contains(&reply.len()));
         assert!(count(&reply, "\\rule") > 30, "{reply}");
         assert!(count(&reply, "\\player_") > 10, "{reply}");
         // Alone, rules have all of it.
@@ -466,27 +420,5 @@ mod tests {
         assert_eq!(part.pairs[1].1, b"a numplayers 9 b");
         assert_eq!(part.pairs.last(), Some(&(&b"a b"[..], &b"c"[..])));
         assert_eq!(part.pairs.len(), 8, "{reply}");
-    }
-
-    #[test]
-    fn options_are_checked() {
-        let read =
-            |options: Options| GameSpy1Config::read(&options).map_err(|error| error.to_string());
-        let none = Options::default;
-        assert_eq!(read(none()).map(|config| config.max_reply), Ok(1_400));
-        assert_eq!(
-            read(none().with("max-reply", 576)).map(|config| config.max_reply),
-            Ok(576)
-        );
-        assert!(
-            read(none().with("max-reply", 575))
-                .unwrap_err()
-                .contains("max-reply")
-        );
-        assert!(
-            read(none().with("motd", "x"))
-                .unwrap_err()
-                .contains("known are max-reply")
-        );
     }
 }

@@ -23,7 +23,7 @@ pub mod message;
 mod server;
 
 pub use client::GameSpy2Exchange;
-pub use server::{GameSpy2Config, GameSpy2Responder};
+pub use server::{GameSpy2Responder, MaxReply};
 
 use crate::model::Status;
 use crate::protocol::{
@@ -45,7 +45,7 @@ static INFO: Info = Info {
     port: 2302,
     amplification: Amplification {
         request: message::QUERY_LENGTH,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     dialect_of: Some("minecraft-query"),
     declares_charset: false,
@@ -65,7 +65,10 @@ static INFO: Info = Info {
     }],
     deviations: deviation::ALL,
     has_responder: true,
-    options: server::OPTIONS,
+    options: &[Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 576 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+    )],
     ..Info::DATAGRAM
 };
 
@@ -85,8 +88,9 @@ impl Protocol for GameSpy2 {
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
-        let config = GameSpy2Config::read(options)?;
-        Ok(Arc::new(GameSpy2Responder::new(status, &config)))
+        options.check(INFO.options)?;
+        let max_reply = MaxReply::read(options)?;
+        Ok(Arc::new(GameSpy2Responder::new(status, max_reply)))
     }
 
     fn sample(&self, seed: u64) -> Status {

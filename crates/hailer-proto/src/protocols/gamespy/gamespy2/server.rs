@@ -2,7 +2,7 @@
 
 use super::message::{MAX_REQUEST, Request};
 use crate::model::Status;
-use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
+use crate::protocol::{Responder, Verdict};
 use crate::protocols::gamespy::qr2::{self, MAX_ECHO, Selector, SessionId, TYPE_ECHO_REPLY};
 use crate::protocols::gamespy::{Dialect, Outgoing, Row};
 use crate::token::Epoch;
@@ -13,55 +13,14 @@ use core::net::SocketAddr;
 
 /// Limit of the fields of a table.
 const MAX_COLUMNS: usize = 16;
-/// Default of `max-reply` in bytes: no IP fragments on usual paths.
-pub(super) const DEFAULT_REPLY: usize = qr2::MAX_REPLY;
-/// Smallest `max-reply` in bytes.
-const MIN_REPLY: usize = 576;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. By default: no IP fragments on usual paths.
+pub type MaxReply = crate::protocol::MaxReply<576, 1_400>;
 /// Bytes of a reply besides its pairs, with empty tables.
 const FRAME_BYTES: usize = qr2::REPLY_HEADER + 1 + 2 * EMPTY_TABLE.len();
 /// A table without rows and fields.
 const EMPTY_TABLE: &[u8] = &[0, 0, 0];
 /// Bytes of IP and UDP headers, for the length of short replies.
 const HEADERS: usize = 28;
-
-pub(super) static OPTIONS: &[Doc] = &[Doc::new(
-    "max-reply",
-    "Longest reply in bytes, 576 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
-)];
-
-/// Options of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct GameSpy2Config {
-    /// Longest reply in bytes, 576 to 65,507.
-    pub max_reply: usize,
-}
-
-impl Default for GameSpy2Config {
-    fn default() -> Self {
-        Self {
-            max_reply: DEFAULT_REPLY,
-        }
-    }
-}
-
-impl GameSpy2Config {
-    /// Reads the documented options.
-    ///
-    /// # Errors
-    ///
-    /// Names the first option that is unknown, of the wrong type or out of range.
-    pub fn read(options: &Options) -> Result<Self, OptionError> {
-        options.check(OPTIONS)?;
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
-        Ok(Self {
-            max_reply: max_reply as usize,
-        })
-    }
-}
 
 const DIALECT: Dialect = Dialect {
     ends: &['\0'],
@@ -106,18 +65,18 @@ const SHORT_DIALECT: Dialect = Dialect {
 
 impl GameSpy2Responder {
     /// Creates a responder for this status.
-    pub fn new(status: &Status, config: &GameSpy2Config) -> Self {
-        let responder = Self::with(&Outgoing::new(status, &DIALECT), config);
+    pub fn new(status: &Status, max_reply: MaxReply) -> Self {
+        let responder = Self::with(&Outgoing::new(status, &DIALECT), max_reply);
         let tables = responder.players.length() + responder.teams.length();
         if responder.pairs.len() + tables <= responder.max_reply - FRAME_BYTES {
             return responder;
         }
         // More players fit without the defaults.
-        Self::with(&Outgoing::new(status, &SHORT_DIALECT), config)
+        Self::with(&Outgoing::new(status, &SHORT_DIALECT), max_reply)
     }
 
-    fn with(outgoing: &Outgoing, config: &GameSpy2Config) -> Self {
-        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+    fn with(outgoing: &Outgoing, max_reply: MaxReply) -> Self {
+        let max_reply = max_reply.bytes();
         let mut pairs = Vec::new();
         let mut pair_ends = Vec::new();
         for pair in outgoing.pairs() {
@@ -321,7 +280,6 @@ mod tests {
     use crate::protocols::gamespy::Reply;
     use crate::protocols::gamespy::gamespy2::message::{Sections, parse_reply};
     use alloc::format;
-    use alloc::string::ToString;
 
     fn status(players: usize) -> Status {
         let mut status = Status {
@@ -338,7 +296,7 @@ mod tests {
     }
 
     fn new(status: &Status) -> GameSpy2Responder {
-        GameSpy2Responder::new(status, &GameSpy2Config::default())
+        GameSpy2Responder::new(status, MaxReply::default())
     }
 
     fn answer(responder: &GameSpy2Responder, body: &[u8]) -> (Verdict, Vec<u8>) {
@@ -400,7 +358,7 @@ mod tests {
         let responder = new(&status(300));
         let (_, bytes) = answer(&responder, b"\xFF\xFF\xFF");
         assert!(
-            (DEFAULT_REPLY - 30..=DEFAULT_REPLY).contains(&bytes.len()),
+            (MaxReply::DEFAULT - 30..=MaxReply::DEFAULT).contains(&bytes.len()),
             "{}",
             bytes.len()
         );
@@ -414,9 +372,8 @@ mod tests {
         parse_reply(&bytes, all, &mut reply, &mut notes).unwrap();
         assert_eq!(notes.met().count(), 0);
         assert!(reply.players.len() > 50);
-        let options = Options::default().with("max-reply", 10_000);
-        let config = GameSpy2Config::read(&options).unwrap();
-        let responder = GameSpy2Responder::new(&status(300), &config);
+        let limit = MaxReply::new(10_000);
+        let responder = GameSpy2Responder::new(&status(300), limit);
         let (_, bytes) = answer(&responder, b"\xFF\xFF\xFF");
         let mut reply = Reply::default();
         parse_reply(&bytes, all, &mut reply, &mut notes).unwrap();
@@ -440,7 +397,7 @@ mod tests {
                 })
                 .collect();
             let (_, bytes) = answer(&new(&status), body);
-            assert!((DEFAULT_REPLY - 50..=DEFAULT_REPLY).contains(&bytes.len()));
+            assert!((MaxReply::DEFAULT - 50..=MaxReply::DEFAULT).contains(&bytes.len()));
             let mut reply = Reply::default();
             parse_reply(&bytes, sections, &mut reply, &mut Notes::default()).unwrap();
             (reply.pairs.len(), reply.players.len())
@@ -496,27 +453,5 @@ mod tests {
         }
         let lists = b"\xFE\xFD\0HAIL\0\xFF\xFF";
         assert!(!responder.short_reply(lists, &mut Vec::new()));
-    }
-
-    #[test]
-    fn options_are_checked() {
-        let read =
-            |options: Options| GameSpy2Config::read(&options).map_err(|error| error.to_string());
-        let none = Options::default;
-        assert_eq!(read(none()).map(|config| config.max_reply), Ok(1_400));
-        assert_eq!(
-            read(none().with("max-reply", 576)).map(|config| config.max_reply),
-            Ok(576)
-        );
-        assert!(
-            read(none().with("max-reply", 575))
-                .unwrap_err()
-                .contains("max-reply")
-        );
-        assert!(
-            read(none().with("motd", "x"))
-                .unwrap_err()
-                .contains("known are max-reply")
-        );
     }
 }

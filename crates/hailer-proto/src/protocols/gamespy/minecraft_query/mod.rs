@@ -24,7 +24,7 @@ mod sample;
 mod server;
 
 pub use client::MinecraftQueryExchange;
-pub use server::{Encoding, MinecraftQueryConfig, MinecraftQueryResponder};
+pub use server::{Encoding, MaxReply, MinecraftQueryConfig, MinecraftQueryResponder};
 
 use crate::model::{Extra, Rows, Status, Value};
 use crate::protocol::{

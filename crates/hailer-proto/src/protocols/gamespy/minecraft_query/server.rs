@@ -15,10 +15,8 @@ use core::{iter, mem};
 
 /// Makes tokens differ from those of other protocols with the same keys.
 const PURPOSE: u8 = b'M';
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
-/// Reserved capacity: enough for all pairs with short values.
-const MIN_REPLY: usize = 1_024;
+/// Longest reply in bytes. The least is enough for all pairs with short values.
+pub type MaxReply = crate::protocol::MaxReply<1_024, 65_507>;
 
 pub(super) static OPTIONS: &[Doc] = &[
     Doc::new(
@@ -49,7 +47,7 @@ pub enum Encoding {
 }
 
 /// Configuration of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MinecraftQueryConfig {
     /// Encoding of texts.
@@ -59,17 +57,7 @@ pub struct MinecraftQueryConfig {
     pub is_port_bound: bool,
     /// Longest full stat in bytes, 1,024 to 65,507. Player names beyond it are left out; the count
     /// is not changed.
-    pub max_reply: usize,
-}
-
-impl Default for MinecraftQueryConfig {
-    fn default() -> Self {
-        Self {
-            encoding: Encoding::Auto,
-            is_port_bound: false,
-            max_reply: MAX_REPLY,
-        }
-    }
+    pub max_reply: MaxReply,
 }
 
 impl MinecraftQueryConfig {
@@ -85,15 +73,10 @@ impl MinecraftQueryConfig {
             Some("utf-8") => Encoding::Utf8,
             _ => Encoding::Auto,
         };
-        let max_reply = options.int(
-            "max-reply",
-            MAX_REPLY as i64,
-            MIN_REPLY as i64..=MAX_REPLY as i64,
-        )?;
         Ok(Self {
             encoding,
             is_port_bound: options.bool("bind-port", false)?,
-            max_reply: max_reply as usize,
+            max_reply: MaxReply::read(options)?,
         })
     }
 }
@@ -112,7 +95,7 @@ impl MinecraftQueryResponder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, keys: &Keys, config: &MinecraftQueryConfig) -> Self {
         let status = &*status.with_codes(Codes::Legacy);
-        let limit = config.max_reply.clamp(MIN_REPLY, MAX_REPLY) - REPLY_HEADER;
+        let limit = config.max_reply.bytes() - REPLY_HEADER;
         let is_utf8 = match config.encoding {
             Encoding::Utf8 => true,
             Encoding::Latin1 => false,
@@ -795,11 +778,11 @@ mod tests {
                 value: "v".repeat(50).into(),
             })
             .collect();
-        for max_reply in [MIN_REPLY, 1400, 4096, MAX_REPLY] {
+        for max_reply in [MaxReply::LEAST, 1400, 4096, MaxReply::LARGEST] {
             let responder = responder(
                 &status,
                 &MinecraftQueryConfig {
-                    max_reply,
+                    max_reply: MaxReply::new(max_reply),
                     ..MinecraftQueryConfig::default()
                 },
             );
@@ -838,24 +821,10 @@ mod tests {
             read(Options::default()),
             Ok(MinecraftQueryConfig::default())
         );
-        assert_eq!(
-            read(Options::default().with("max-reply", 1400)).map(|s| s.max_reply),
-            Ok(1400)
-        );
-        assert!(
-            read(Options::default().with("max-reply", 12))
-                .unwrap_err()
-                .contains("1024 to 65507")
-        );
         assert!(
             read(Options::default().with("encoding", "ebcdic"))
                 .unwrap_err()
                 .contains("latin-1")
-        );
-        assert!(
-            read(Options::default().with("port", 1))
-                .unwrap_err()
-                .contains("known are encoding")
         );
     }
 }

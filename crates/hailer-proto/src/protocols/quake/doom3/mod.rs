@@ -19,7 +19,7 @@ mod sample;
 mod server;
 
 pub use client::Doom3Client;
-pub use server::{Doom3Config, Doom3Responder};
+pub use server::{Doom3Config, Doom3Responder, MaxReply};
 
 use crate::model::Status;
 use crate::one_request::datagram::SingleExchange;
@@ -42,7 +42,7 @@ static INFO: Info = Info {
     wave: Wave::Later,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     declares_charset: false,
     // spec/doom3.md#1

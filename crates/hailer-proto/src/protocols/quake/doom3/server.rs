@@ -14,12 +14,9 @@ use alloc::string::{String, ToString};
 use alloc::{format, vec::Vec};
 use core::net::SocketAddr;
 
-/// Default of `max-reply` in bytes: no IP fragments on usual paths.
-pub(super) const DEFAULT_REPLY: usize = 1_400;
-/// Smallest `max-reply` in bytes: enough for the dictionary.
-const MIN_REPLY: usize = 1_000;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. The least is enough for the dictionary. By default: no IP fragments on
+/// usual paths.
+pub type MaxReply = crate::protocol::MaxReply<1_000, 1_400>;
 /// Longest dictionary in bytes.
 const MAX_DICTIONARY: usize = 700;
 /// Longest dictionary of a short reply in bytes: with headers, the reply to the shortest request of
@@ -50,22 +47,13 @@ pub(super) static OPTIONS: &[Doc] = &[
 ];
 
 /// Options of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Doom3Config {
     /// The form of the reply.
     pub game: Game,
     /// Longest reply in bytes, 1,000 to 65,507.
-    pub max_reply: usize,
-}
-
-impl Default for Doom3Config {
-    fn default() -> Self {
-        Self {
-            game: Game::default(),
-            max_reply: DEFAULT_REPLY,
-        }
-    }
+    pub max_reply: MaxReply,
 }
 
 impl Doom3Config {
@@ -81,11 +69,9 @@ impl Doom3Config {
             Some("quake-wars") => Game::QuakeWars,
             _ => Game::Doom3,
         };
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
         Ok(Self {
             game,
-            max_reply: max_reply as usize,
+            max_reply: MaxReply::read(options)?,
         })
     }
 }
@@ -143,7 +129,7 @@ impl Doom3Responder {
             dictionary.pair(&rule.key, &rule.value);
         }
         let mut body = dictionary.bytes;
-        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let max_reply = config.max_reply.bytes();
         let players = players(status, game, max_reply - FRAME_BYTES - body.len());
         // More players than counted would be a contradiction.
         let listed = Some(players.len() as i64).filter(|listed| *listed <= clients);
@@ -481,7 +467,7 @@ mod tests {
             .collect();
         for game in ["doom3", "quake4", "quake-wars"] {
             let (_, reply) = answer(&responder(&status, game), PLAIN);
-            assert!(reply.len() <= DEFAULT_REPLY, "{}", reply.len());
+            assert!(reply.len() <= MaxReply::DEFAULT, "{}", reply.len());
             let mut notes = Notes::default();
             let reply = Reply::read(&reply, &mut notes).unwrap();
             let listed = reply.players.as_ref().unwrap().len();
@@ -493,7 +479,7 @@ mod tests {
         for (max_reply, least, most) in [(1_000, 2, 12), (65_507, MAX_PLAYERS, MAX_PLAYERS)] {
             let config = Doom3Config {
                 game: Game::Doom3,
-                max_reply,
+                max_reply: MaxReply::new(max_reply),
             };
             let (_, reply) = answer(&Doom3Responder::new(&status, &config), PLAIN);
             assert!(reply.len() <= max_reply, "{}", reply.len());
@@ -541,22 +527,10 @@ mod tests {
             |options: Options| Doom3Config::read(&options).map_err(|error| error.to_string());
         let none = Options::default;
         assert_eq!(read(none()), Ok(Doom3Config::default()));
-        let config = read(none().with("max-reply", 1_000)).unwrap();
-        assert_eq!(config.max_reply, 1_000);
-        assert!(
-            read(none().with("max-reply", 999))
-                .unwrap_err()
-                .contains("max-reply")
-        );
         assert!(
             read(none().with("game", "prey"))
                 .unwrap_err()
                 .contains("\"quake-wars\"")
-        );
-        assert!(
-            read(none().with("motd", "x"))
-                .unwrap_err()
-                .contains("known are game, max-reply")
         );
     }
 }

@@ -19,7 +19,7 @@ mod sample;
 mod server;
 
 pub use client::Quake1Client;
-pub use server::{Quake1Config, Quake1Responder};
+pub use server::{MaxReply, Quake1Config, Quake1Responder};
 
 use crate::model::Status;
 use crate::one_request::datagram::SingleExchange;
@@ -42,7 +42,7 @@ static INFO: Info = Info {
     wave: Wave::Later,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     // Servers of Quake 2 ignore the number in a request of QuakeWorld (spec/quake2.md#2).
     dialect_of: Some("quake2"),

@@ -17,12 +17,9 @@ use alloc::string::{String, ToString};
 use alloc::{format, vec::Vec};
 use core::net::SocketAddr;
 
-/// Default of `max-reply` in bytes: no IP fragments on usual paths.
-pub(super) const DEFAULT_REPLY: usize = 1_400;
-/// Smallest `max-reply` in bytes: enough for all variables.
-const MIN_REPLY: usize = 1_000;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. The least is enough for all variables. By default: no IP fragments on
+/// usual paths.
+pub type MaxReply = crate::protocol::MaxReply<1_000, 1_400>;
 /// Longest infostring in bytes.
 const MAX_INFO: usize = 800;
 /// Longest infostring of a short reply: with headers, the reply is at most 3 times as long as the
@@ -54,7 +51,7 @@ pub(super) static OPTIONS: &[Doc] = &[
 #[non_exhaustive]
 pub struct Quake1Config {
     /// Longest reply in bytes, 1,000 to 65,507.
-    pub max_reply: usize,
+    pub max_reply: MaxReply,
     /// The header of requests and replies.
     pub game: Game,
 }
@@ -67,11 +64,9 @@ impl Quake1Config {
     /// Names the first option that is unknown, of the wrong type or out of range.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
         let game = options.word("game", &["quakeworld", "hexenworld"])?;
         Ok(Self {
-            max_reply: max_reply as usize,
+            max_reply: MaxReply::read(options)?,
             game: match game {
                 Some("hexenworld") => Game::HexenWorld,
                 _ => Game::QuakeWorld,
@@ -96,7 +91,7 @@ impl Quake1Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &Quake1Config) -> Self {
         let status = &*status.with_codes(Codes::None);
-        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let max_reply = config.max_reply.bytes();
         let count = |count: i64| count.clamp(0, MAX_COUNT);
         let clients = count(status.players.count());
         let max = status.players.max.map(|max| count(max).to_string());
@@ -407,7 +402,7 @@ mod tests {
         let long = Player::named(Text::unformatted("x".repeat(100)));
         status.players.set_list(vec![long; 100]);
         let (_, reply) = answer(&status, b"\xFF\xFF\xFF\xFFstatus 23\n");
-        assert!(reply.len() <= DEFAULT_REPLY);
+        assert!(reply.len() <= MaxReply::DEFAULT);
         let mut notes = Notes::default();
         let reply = Reply::read(&reply, &mut notes).unwrap();
         assert_eq!(
@@ -450,26 +445,5 @@ mod tests {
         let config = Quake1Config::read(&Options::default()).unwrap();
         let responder = Quake1Responder::new(&status, &config);
         assert!(!responder.short_reply(b"\xFF\xFF\xFF\xFFn\\a\\b", &mut Vec::new()));
-    }
-
-    #[test]
-    fn options_are_checked() {
-        let read =
-            |options: Options| Quake1Config::read(&options).map_err(|error| error.to_string());
-        let none = Options::default;
-        assert_eq!(
-            read(none().with("max-reply", 1_000)).map(|config| config.max_reply),
-            Ok(1_000)
-        );
-        assert!(
-            read(none().with("max-reply", 999))
-                .unwrap_err()
-                .contains("1000 to 65507")
-        );
-        assert!(
-            read(none().with("motd", "x"))
-                .unwrap_err()
-                .contains("known are max-reply")
-        );
     }
 }

@@ -21,7 +21,7 @@ mod sample;
 mod server;
 
 pub use client::Quake2Exchange;
-pub use server::{Quake2Config, Quake2Responder};
+pub use server::{MaxReply, Quake2Responder};
 
 use crate::model::Status;
 use crate::protocol::{
@@ -43,7 +43,7 @@ static INFO: Info = Info {
     wave: Wave::Later,
     amplification: Amplification {
         request: message::STATUS_REQUEST,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     declares_charset: false,
     // spec/quake2.md#1
@@ -54,7 +54,10 @@ static INFO: Info = Info {
     ],
     deviations: deviation::ALL,
     has_responder: true,
-    options: server::OPTIONS,
+    options: &[Doc::new(
+        "max-reply",
+        "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
+    )],
     ..Info::DATAGRAM
 };
 
@@ -68,8 +71,9 @@ impl Protocol for Quake2 {
     }
 
     fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
-        let config = Quake2Config::read(options)?;
-        Ok(Arc::new(Quake2Responder::new(status, &config)))
+        options.check(INFO.options)?;
+        let max_reply = MaxReply::read(options)?;
+        Ok(Arc::new(Quake2Responder::new(status, max_reply)))
     }
 
     fn sample(&self, seed: u64) -> Status {

@@ -6,7 +6,7 @@
 
 use super::message::{OUT_OF_BAND, Request};
 use crate::model::{Codes, Status, Value, is_control, without_controls};
-use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
+use crate::protocol::{Responder, Verdict};
 use crate::protocols::quake::infostring::{
     InfostringWriter, MAX_LINES, UNKNOWN_PING_MS, wire_name,
 };
@@ -16,12 +16,9 @@ use alloc::string::{String, ToString};
 use alloc::{format, vec::Vec};
 use core::net::SocketAddr;
 
-/// Default of `max-reply` in bytes: no IP fragments on usual paths.
-pub(super) const DEFAULT_REPLY: usize = 1_400;
-/// Smallest `max-reply` in bytes: enough for all variables.
-const MIN_REPLY: usize = 1_000;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. The least is enough for all variables. By default: no IP fragments on
+/// usual paths.
+pub type MaxReply = crate::protocol::MaxReply<1_000, 1_400>;
 /// Longest infostring in bytes.
 const MAX_INFO: usize = 900;
 /// Longest infostring of a short reply: with headers, the reply is at most 3 times as long as the
@@ -38,36 +35,6 @@ const MAX_COUNT: i64 = 99_999;
 /// Longest counts with their keys, and a line feed.
 const FRAME_BYTES: usize = 14 + 14 + 1;
 
-pub(super) static OPTIONS: &[Doc] = &[Doc::new(
-    "max-reply",
-    "Longest reply in bytes, 1000 to 65507, default 1400; players that do not fit are left out; amplification \
-           grows with it",
-)];
-
-/// Options of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Quake2Config {
-    /// Longest reply in bytes, 1,000 to 65,507.
-    pub max_reply: usize,
-}
-
-impl Quake2Config {
-    /// Reads the documented options.
-    ///
-    /// # Errors
-    ///
-    /// Names the first option that is unknown, of the wrong type or out of range.
-    pub fn read(options: &Options) -> Result<Self, OptionError> {
-        options.check(OPTIONS)?;
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
-        Ok(Self {
-            max_reply: max_reply as usize,
-        })
-    }
-}
-
 /// Responder of one server: a reply to each request.
 #[derive(Debug)]
 pub struct Quake2Responder {
@@ -78,9 +45,9 @@ pub struct Quake2Responder {
 
 impl Quake2Responder {
     /// Creates a responder for this status.
-    pub fn new(status: &Status, config: &Quake2Config) -> Self {
+    pub fn new(status: &Status, max_reply: MaxReply) -> Self {
         let status = &*status.with_codes(Codes::None);
-        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let max_reply = max_reply.bytes();
         let count = |count: i64| count.clamp(0, MAX_COUNT);
         let clients = count(status.players.count());
         let max = status.players.max.map(count);
@@ -219,8 +186,7 @@ mod tests {
     const FROM: &str = "192.0.2.7:50000";
 
     fn answer(status: &Status, request: &str) -> (Verdict, Vec<u8>) {
-        let config = Quake2Config::read(&Options::default()).unwrap();
-        let responder = Quake2Responder::new(status, &config);
+        let responder = Quake2Responder::new(status, MaxReply::default());
         let mut out = Vec::new();
         let from = FROM.parse().unwrap();
         (
@@ -286,7 +252,7 @@ mod tests {
         let long = Player::named(Text::unformatted("\u{E9}".repeat(100)));
         status.players.set_list(vec![long; 100]);
         let (_, reply) = answer(&status, "status");
-        assert!(reply.len() <= DEFAULT_REPLY);
+        assert!(reply.len() <= MaxReply::DEFAULT);
         let mut notes = Notes::default();
         let Ok(Reply::Status(info, players)) = Reply::read(&reply, &mut notes) else {
             panic!()
@@ -311,8 +277,7 @@ mod tests {
         status.name = Some(Text::unformatted("\u{4E2D}".repeat(100)));
         status.players.online = Some(i64::MAX);
         status.players.max = Some(i64::MAX);
-        let config = Quake2Config::read(&Options::default()).unwrap();
-        let responder = Quake2Responder::new(&status, &config);
+        let responder = Quake2Responder::new(&status, MaxReply::default());
         let mut out = Vec::new();
         assert!(responder.short_reply(&start("status"), &mut out));
         assert!(out.len() + 28 <= 3 * (10 + 28), "{}", out.len());
@@ -323,26 +288,5 @@ mod tests {
         for other in ["ping", "info 34", "status x", "x"] {
             assert!(!responder.short_reply(&start(other), &mut out), "{other}");
         }
-    }
-
-    #[test]
-    fn options_are_checked() {
-        let read =
-            |options: Options| Quake2Config::read(&options).map_err(|error| error.to_string());
-        let none = Options::default;
-        assert_eq!(
-            read(none().with("max-reply", 1_000)).map(|config| config.max_reply),
-            Ok(1_000)
-        );
-        assert!(
-            read(none().with("max-reply", 999))
-                .unwrap_err()
-                .contains("1000 to 65507")
-        );
-        assert!(
-            read(none().with("motd", "x"))
-                .unwrap_err()
-                .contains("known are max-reply")
-        );
     }
 }

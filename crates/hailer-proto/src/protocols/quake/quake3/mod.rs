@@ -21,7 +21,7 @@ mod sample;
 mod server;
 
 pub use client::Quake3Exchange;
-pub use server::{Quake3Config, Quake3Responder};
+pub use server::{MaxReply, Quake3Config, Quake3Responder};
 
 use crate::model::Status;
 use crate::protocol::{
@@ -43,7 +43,7 @@ static INFO: Info = Info {
     wave: Wave::First,
     amplification: Amplification {
         request: message::STATUS_REQUEST,
-        reply: server::DEFAULT_REPLY,
+        reply: MaxReply::DEFAULT,
     },
     declares_charset: false,
     // spec/quake3.md#1

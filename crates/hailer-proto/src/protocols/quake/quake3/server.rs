@@ -15,12 +15,9 @@ use alloc::string::{String, ToString};
 use alloc::{format, vec::Vec};
 use core::net::SocketAddr;
 
-/// Default of `max-reply` in bytes: no IP fragments on usual paths.
-pub(super) const DEFAULT_REPLY: usize = 1_400;
-/// Smallest `max-reply` in bytes: enough for all variables.
-const MIN_REPLY: usize = 1_100;
-/// Largest payload of a UDP datagram over IPv4, in bytes.
-const MAX_REPLY: usize = 65_507;
+/// Longest reply in bytes. The least is enough for all variables. By default: no IP fragments on
+/// usual paths.
+pub type MaxReply = crate::protocol::MaxReply<1_100, 1_400>;
 /// Longest infostring in bytes. Games accept 1,024.
 const MAX_INFO: usize = 900;
 /// Longest infostring of an info reply in bytes, so that its factor is not above that of a status.
@@ -51,22 +48,13 @@ pub(super) static OPTIONS: &[Doc] = &[
 ];
 
 /// Options of the responder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quake3Config {
     /// Longest reply in bytes, 1,100 to 65,507.
-    pub max_reply: usize,
+    pub max_reply: MaxReply,
     /// Number of the game's protocol; `None` takes it from the status.
     pub protocol: Option<u32>,
-}
-
-impl Default for Quake3Config {
-    fn default() -> Self {
-        Self {
-            max_reply: DEFAULT_REPLY,
-            protocol: None,
-        }
-    }
 }
 
 impl Quake3Config {
@@ -77,14 +65,12 @@ impl Quake3Config {
     /// Names the first option that is unknown, of the wrong type or out of range.
     pub fn read(options: &Options) -> Result<Self, OptionError> {
         options.check(OPTIONS)?;
-        let range = MIN_REPLY as i64..=MAX_REPLY as i64;
-        let max_reply = options.int("max-reply", DEFAULT_REPLY as i64, range)?;
         let protocol = match options.value("protocol") {
             None => None,
             Some(_) => Some(options.int("protocol", 0, 0..=i64::from(u32::MAX))? as u32),
         };
         Ok(Self {
-            max_reply: max_reply as usize,
+            max_reply: MaxReply::read(options)?,
             protocol,
         })
     }
@@ -109,7 +95,7 @@ impl Quake3Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, config: &Quake3Config) -> Self {
         let status = &*status.with_codes(codes(status));
-        let max_reply = config.max_reply.clamp(MIN_REPLY, MAX_REPLY);
+        let max_reply = config.max_reply.bytes();
         let clients = status.players.count().clamp(0, MAX_COUNT);
         let variables = Variables::new(status, config, clients);
         let mut info = variables.status(status);
@@ -462,7 +448,7 @@ mod tests {
             let challenge = "x".repeat(message::MAX_CHALLENGE);
             let request = request(&format!("getstatus {challenge}"));
             responder.answer(FROM.parse().unwrap(), Epoch(1), &request, &mut out);
-            assert!(out.len() <= config.max_reply, "{}", out.len());
+            assert!(out.len() <= config.max_reply.bytes(), "{}", out.len());
             let mut notes = Notes::default();
             let reply = Reply::read(&out, &mut notes).unwrap();
             assert_eq!(notes.met().next(), None);
@@ -490,7 +476,7 @@ mod tests {
         let (clients, listed, lines) = read(&status, &default);
         assert_eq!((clients, listed), (Some(2_000), Some(lines as i64)));
         assert!((7..=9).contains(&lines), "{lines}");
-        let max_reply = MAX_REPLY;
+        let max_reply = MaxReply::new(MaxReply::LARGEST);
         let (_, listed, lines) = read(
             &status,
             &Quake3Config {
@@ -543,22 +529,12 @@ mod tests {
             |options: Options| Quake3Config::read(&options).map_err(|error| error.to_string());
         let none = Options::default;
         assert_eq!(read(none()), Ok(Quake3Config::default()));
-        let config = read(none().with("max-reply", 1_100).with("protocol", 68)).unwrap();
-        assert_eq!((config.max_reply, config.protocol), (1_100, Some(68)));
-        assert!(
-            read(none().with("max-reply", 99))
-                .unwrap_err()
-                .contains("1100 to 65507")
-        );
+        let config = read(none().with("protocol", 68)).unwrap();
+        assert_eq!(config.protocol, Some(68));
         assert!(
             read(none().with("protocol", "x"))
                 .unwrap_err()
                 .contains("whole number")
-        );
-        assert!(
-            read(none().with("motd", "x"))
-                .unwrap_err()
-                .contains("known are max-reply")
         );
         let replies = Quake3Responder::new(&status(), &config);
         assert!(
