@@ -8,12 +8,16 @@ use crate::protocol::{
 };
 use crate::testing::sample;
 use crate::token::Keys;
-use crate::wire::{Error, Notes, Reader};
+use crate::wire::{Notes, Reader};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Returns the forms of a request, at least one.
 pub type MakeRequests = fn(&Ask, Cookie) -> Vec<Vec<u8>>;
+
+/// Returns whether a request has this reply. Others are late or forged. Arguments: request, reply,
+/// notes for deviations that only both together show.
+pub type IsAnswer = fn(&[u8], &[u8], &mut Notes) -> bool;
 
 /// A protocol over UDP with one request, or several forms of it, and one reply.
 #[derive(Clone, Copy)]
@@ -27,8 +31,8 @@ pub struct OneDatagram {
     /// Forms of the request. After each timeout, the next one is sent. `None`: the constant requests
     /// of `messages`.
     pub requests: Option<MakeRequests>,
-    /// Returns the part of a request that its reply returns. Other replies are late or forged.
-    pub echo: fn(&[u8]) -> Option<&[u8]>,
+    /// Compares a reply with a request.
+    pub is_answer: IsAnswer,
     /// The server role.
     pub responder: Option<fn(&Status, &Keys, &Options) -> ResponderResult>,
     /// As [`Protocol::sample`].
@@ -36,13 +40,14 @@ pub struct OneDatagram {
 }
 
 impl OneDatagram {
-    /// A protocol with constant requests, without an echo and without a server role.
+    /// A protocol with constant requests, whose replies return no part of them, without a server
+    /// role.
     pub const PLAIN: Self = Self {
         info: &Info::DATAGRAM,
         messages: &[],
         read: |_, _| Ok(()),
         requests: None,
-        echo: |_| None,
+        is_answer: |_, _, _| true,
         responder: None,
         sample: sample::status,
     };
@@ -122,15 +127,23 @@ impl DatagramExchange {
             Err(fault) => return Step::Fail(fault),
             Ok(()) => {}
         }
-        let echo = (protocol.echo)(bytes);
-        if echo.is_some() && self.requests().all(|sent| (protocol.echo)(sent) != echo) {
+        let mut sent = self.requests();
+        if !sent.any(|request| (protocol.is_answer)(request, bytes, &mut notes)) {
             return Step::Wait;
         }
         if self.depth == Depth::Ping {
             status = Status::default();
         }
         if !self.has_players {
-            status.players = without_list(&status.players);
+            let Players {
+                online, max, bots, ..
+            } = status.players;
+            status.players = Players {
+                online,
+                max,
+                bots,
+                ..Players::default()
+            };
         }
         status.deviations = notes.met().collect();
         Step::Done(Box::new(status))
@@ -138,90 +151,6 @@ impl DatagramExchange {
 }
 
 impl Exchange for DatagramExchange {
-    fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
-        match input {
-            Input::Start => self.send(out),
-            Input::Timeout => {
-                self.timeouts = self.timeouts.wrapping_add(1);
-                self.send(out)
-            }
-            Input::Datagram(bytes) => self.receive(bytes),
-            _ => Step::Wait,
-        }
-    }
-
-    fn stage(&self) -> usize {
-        0
-    }
-}
-
-/// A kind of server with one request, or several forms of it, and one reply.
-pub trait Single: Send {
-    /// Returns the forms of the request, at least one. After each timeout, the next one is sent.
-    fn requests(&self) -> Vec<Vec<u8>>;
-
-    /// Reads a datagram. `None`: it is stray, late or forged.
-    ///
-    /// # Errors
-    ///
-    /// Names the field that cannot be read, with its offset.
-    fn read(&self, bytes: &[u8], notes: &mut Notes) -> Option<Result<Status, Error>>;
-}
-
-/// Client side of one query.
-#[derive(Debug)]
-pub struct SingleExchange<S> {
-    single: S,
-    depth: Depth,
-    has_players: bool,
-    timeouts: usize,
-}
-
-impl<S: Single> SingleExchange<S> {
-    /// Creates an exchange that has not sent anything yet.
-    pub fn new(ask: &Ask, single: S) -> Self {
-        Self {
-            single,
-            depth: ask.depth,
-            has_players: ask.has_players && ask.depth == Depth::Full,
-            timeouts: 0,
-        }
-    }
-
-    fn send(&self, out: &mut Vec<u8>) -> Step {
-        let requests = self.single.requests();
-        let form = self.timeouts % requests.len().max(1);
-        out.extend(requests.into_iter().nth(form).unwrap_or_default());
-        Step::Send
-    }
-
-    fn receive(&self, bytes: &[u8]) -> Step {
-        let mut notes = Notes::default();
-        let mut status = match self.single.read(bytes, &mut notes) {
-            None => return Step::Wait,
-            Some(Err(error)) => return Step::Bad(error.into()),
-            Some(Ok(_)) if self.depth == Depth::Ping => Box::default(),
-            Some(Ok(status)) => Box::new(status),
-        };
-        if !self.has_players {
-            status.players = without_list(&status.players);
-        }
-        status.deviations = notes.met().collect();
-        Step::Done(status)
-    }
-}
-
-/// Returns the counts of players only.
-pub fn without_list(players: &Players) -> Players {
-    Players {
-        online: players.online,
-        max: players.max,
-        bots: players.bots,
-        ..Players::default()
-    }
-}
-
-impl<S: Single> Exchange for SingleExchange<S> {
     fn handle(&mut self, input: Input<'_>, out: &mut Vec<u8>) -> Step {
         match input {
             Input::Start => self.send(out),

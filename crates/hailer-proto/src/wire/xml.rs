@@ -44,7 +44,7 @@ impl Element<'_> {
     pub fn attribute(&self, name: &str) -> Option<String> {
         let mut attributes = self.attributes.iter();
         let (_, value) = attributes.find(|(known, _)| *known == name.as_bytes())?;
-        Some(unescaped(value))
+        Some(unescaped(value).0)
     }
 
     /// Returns the value of an attribute that is a number.
@@ -129,7 +129,7 @@ impl<'a> Xml<'a> {
             let text = rest.get(..length).unwrap_or_default().trim_ascii();
             if !text.is_empty() && self.depth > 0 {
                 self.at += length;
-                return Ok(Some(Event::Text(unescaped(text))));
+                return Ok(Some(Event::Text(unescaped(text).0)));
             }
             self.at += length;
             let rest = self.rest();
@@ -219,10 +219,11 @@ impl<'a> Xml<'a> {
     }
 }
 
-/// Replaces entities. Unknown ones stay unchanged.
-fn unescaped(bytes: &[u8]) -> String {
+/// Replaces entities. Unknown ones stay unchanged. Returns also whether there are such.
+pub fn unescaped(bytes: &[u8]) -> (String, bool) {
     let (text, _) = by_content(bytes);
     let mut out = String::with_capacity(text.len());
+    let mut has_unknown = false;
     let mut rest = &*text;
     while let Some((before, entity)) = rest.split_once('&') {
         out.push_str(before);
@@ -246,13 +247,14 @@ fn unescaped(bytes: &[u8]) -> String {
                 rest = after;
             }
             None => {
+                has_unknown = true;
                 out.push('&');
                 rest = entity;
             }
         }
     }
     out.push_str(rest);
-    out
+    (out, has_unknown)
 }
 
 #[cfg(test)]

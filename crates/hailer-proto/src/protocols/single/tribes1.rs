@@ -64,7 +64,7 @@ pub static PROTOCOL: OneDatagram = OneDatagram {
             _ => [b'b', b'r'].map(request).into(),
         }
     }),
-    echo: |bytes| bytes.get(1..3),
+    is_answer: |request, reply, _| request.get(1..3) == reply.get(1..3),
     read,
     ..OneDatagram::PLAIN
 };

@@ -3,10 +3,9 @@
 use super::deviation::*;
 use super::message::{CHALLENGE, Game, Player as Entry, Reply, Request};
 use crate::model::{Carets, Extra, Player, Rule, Status, Text, Value};
-use crate::one_request::datagram::Single;
-use crate::protocol::{Ask, Cookie, Depth};
+use crate::protocol::{Ask, Cookie, Depth, Fault};
 use crate::protocols::quake::infostring::decode;
-use crate::wire::{Error, Notes, whole_number};
+use crate::wire::{Notes, Reader, whole_number};
 use alloc::{format, vec::Vec};
 use compact_str::CompactString;
 
@@ -19,64 +18,48 @@ const QUAKE4_MAJOR: u32 = 2;
 /// Default port of Enemy Territory: Quake Wars.
 const QUAKE_WARS_PORT: u16 = 27_733;
 
-/// Queries one Doom 3 server.
-#[derive(Debug)]
-pub struct Doom3Client {
-    has_players: bool,
-    challenge: [u8; 2 * CHALLENGE],
-    /// Whether statistics are requested first.
-    is_extended: bool,
-}
-
-impl Doom3Client {
-    /// Creates a client that has not sent anything yet.
-    pub fn new(ask: &Ask, cookie: Cookie) -> Self {
-        // Letters, so that no part of it looks like a version.
-        let challenge = cookie.derive(0).to_le_bytes().map(|byte| b'a' + byte % 26);
-        Self {
-            has_players: ask.has_players && ask.depth == Depth::Full,
+/// Returns the requests. The third is in the other form.
+pub(super) fn requests(ask: &Ask, cookie: Cookie) -> Vec<Vec<u8>> {
+    let challenge = challenge(cookie);
+    let is_extended = ask.to.port == QUAKE_WARS_PORT && ask.depth == Depth::Full;
+    let request = |is_extended| {
+        let mut out = Vec::new();
+        let challenge = &challenge;
+        Request {
+            is_extended,
             challenge,
-            is_extended: ask.to.port == QUAKE_WARS_PORT && ask.depth == Depth::Full,
         }
-    }
+        .write(&mut out);
+        out
+    };
+    [is_extended, is_extended, !is_extended].map(request).into()
 }
 
-impl Single for Doom3Client {
-    fn requests(&self) -> Vec<Vec<u8>> {
-        let request = |is_extended| {
-            let mut out = Vec::new();
-            let challenge = &self.challenge;
-            Request {
-                is_extended,
-                challenge,
-            }
-            .write(&mut out);
-            out
-        };
-        [self.is_extended, self.is_extended, !self.is_extended]
-            .map(request)
-            .into()
-    }
+/// Returns the challenge of a query. It has letters, so that no part of it looks like a version.
+fn challenge(cookie: Cookie) -> [u8; 2 * CHALLENGE] {
+    cookie.derive(0).to_le_bytes().map(|byte| b'a' + byte % 26)
+}
 
-    fn read(&self, bytes: &[u8], notes: &mut Notes) -> Option<Result<Status, Error>> {
-        if !Reply::is_reply(bytes) {
-            return None;
-        }
-        let reply = match Reply::read(bytes, notes) {
-            Ok(reply) => reply,
-            Err(error) => return Some(Err(error)),
-        };
-        let (first, second) = self.challenge.split_at(CHALLENGE);
-        match reply.challenge.split_at_checked(CHALLENGE) {
-            Some((returned, [])) if returned == first => {}
-            Some((returned, rest)) if returned == first && rest == second => {}
-            Some((returned, rest)) if returned == first && rest == NO_CHALLENGE => {
-                notes.deviation(&HALF_CHALLENGE, 0);
-            }
-            _ => return None,
-        }
-        Some(Ok(status(&reply, self.has_players, notes)))
+/// Returns whether a reply has the challenge of the request, or the first half of it.
+pub(super) fn is_answer(request: &[u8], reply: &[u8], notes: &mut Notes) -> bool {
+    let sent = Request::read(request, &mut Notes::discarding());
+    let sent = sent.map_or(&b""[..], |request| request.challenge);
+    let Some(returned) = Reply::challenge_of(reply) else {
+        return false;
+    };
+    let (first, second) = returned.split_at(CHALLENGE.min(returned.len()));
+    if second == NO_CHALLENGE && sent.starts_with(first) {
+        notes.deviation(&HALF_CHALLENGE, 0);
+        return true;
     }
+    sent.starts_with(returned)
+}
+
+/// Reads a reply.
+pub(super) fn read(r: &mut Reader<'_, '_>, status: &mut Status) -> Result<(), Fault> {
+    let reply = Reply::read(r.whole(), r.notes())?;
+    *status = convert(&reply, r.notes());
+    Ok(())
 }
 
 /// Keys of the members of a status, by preference.
@@ -89,7 +72,7 @@ const VERSION: &[&str] = &["si_version"];
 const PASSWORD: &[&str] = &["si_usePass", "si_needPass"];
 
 /// Converts a reply to a status (spec/doom3.md#8).
-fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Status {
+fn convert(reply: &Reply<'_>, notes: &mut Notes) -> Status {
     let mut taken = Vec::new();
     let mut take_bytes = |keys: &[&'static str]| {
         let mut filled = keys.iter().filter_map(|key| {
@@ -160,7 +143,7 @@ fn status(reply: &Reply<'_>, with_players: bool, notes: &mut Notes) -> Status {
         status.players.bots = bots.try_fold(0, |count, is_bot| Some(count + i64::from(is_bot?)));
     }
     let is_withheld = listed == Some(0) && count == 0 && online > 0;
-    if with_players && !is_withheld {
+    if !is_withheld {
         let players = entries.iter().map(|entry| player(entry, reply, carets));
         status.players.set_list(players.collect());
     }
@@ -210,7 +193,7 @@ fn player(entry: &Entry<'_>, reply: &Reply<'_>, carets: Carets) -> Player {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Doom3, Doom3Config, Doom3Responder};
+    use super::super::{Doom3Config, Doom3Responder, PROTOCOL};
     use super::*;
     use crate::protocol::Destination;
     use crate::{Epoch, Input, Options, Protocol, Responder, Step};
@@ -218,7 +201,7 @@ mod tests {
 
     fn trip(status: &Status, config: &Doom3Config) -> Step {
         let responder = Doom3Responder::new(status, config);
-        let mut exchange = Doom3.exchange(&Ask::default(), Cookie(4));
+        let mut exchange = PROTOCOL.exchange(&Ask::default(), Cookie(4));
         let mut request = Vec::new();
         let mut reply = Vec::new();
         exchange.handle(Input::Start, &mut request);
@@ -232,7 +215,7 @@ mod tests {
         let options = Options::default().with("game", "quake-wars");
         let config = Doom3Config::read(&options).unwrap();
         let responder = Doom3Responder::new(&Status::default(), &config);
-        let mut exchange = Doom3.exchange(&Ask::default(), Cookie(4));
+        let mut exchange = PROTOCOL.exchange(&Ask::default(), Cookie(4));
         let mut request = Vec::new();
         let mut reply = Vec::new();
         exchange.handle(Input::Start, &mut request);
@@ -240,10 +223,7 @@ mod tests {
         responder.answer(from, Epoch(1), &request, &mut reply);
         // After the header and the command.
         let start = 2 + b"infoResponse\0".len();
-        assert_eq!(
-            reply[start..start + 8],
-            Doom3Client::new(&Ask::default(), Cookie(4)).challenge
-        );
+        assert_eq!(reply[start..start + 8], challenge(Cookie(4)));
         let mut met = |first: u8, second: [u8; 4]| {
             let mut edited = reply.clone();
             edited[start] = first;
@@ -273,7 +253,7 @@ mod tests {
 
     #[test]
     fn each_game_can_be_served() {
-        let mut samples = (0..).map(|seed| Doom3.sample(seed));
+        let mut samples = (0..).map(|seed| PROTOCOL.sample(seed));
         let with_bots = |sample: &Status| sample.players.bots > Some(0);
         let sample = samples.find(with_bots).unwrap();
         for (game, version) in [
@@ -313,7 +293,7 @@ mod tests {
 
     #[test]
     fn requests_take_turns_and_replies_are_matched() {
-        let mut exchange = Doom3.exchange(&Ask::default(), Cookie(4));
+        let mut exchange = PROTOCOL.exchange(&Ask::default(), Cookie(4));
         let mut send = |input| {
             let mut out = Vec::new();
             assert_eq!(exchange.handle(input, &mut out), Step::Send);
@@ -324,7 +304,7 @@ mod tests {
         assert_eq!(send(Input::Timeout), first);
         assert!(send(Input::Timeout).starts_with(b"\xFF\xFFgetInfoEx\0"));
         assert_eq!(send(Input::Timeout), first);
-        let challenge = Doom3Client::new(&Ask::default(), Cookie(4)).challenge;
+        let challenge = challenge(Cookie(4));
         let reply = |challenge: &[u8]| {
             let rest = b"\x29\0\x01\0si_name\0T\0\0\0\x20\x07\0\0\0";
             [b"\xFF\xFFinfoResponse\0", challenge, rest].concat()
@@ -341,7 +321,7 @@ mod tests {
             ..Ask::default()
         };
         let mut out = Vec::new();
-        Doom3
+        PROTOCOL
             .exchange(&ask, Cookie(4))
             .handle(Input::Start, &mut out);
         assert!(out.starts_with(b"\xFF\xFFgetInfoEx\0"));

@@ -1,7 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows offsets (spec/doom3.md#2 to #4).
 
 use super::deviation::*;
-use crate::protocol::{Direction, Explanation};
 use crate::protocols::quake::infostring::decode;
 use crate::wire::{Error, Notes, Reader, first_nul};
 use alloc::{format, vec::Vec};
@@ -219,6 +218,19 @@ impl<'a> Reply<'a> {
             .is_some_and(|body| body.starts_with(INFO) || body.starts_with(INFO_EX))
     }
 
+    /// Returns the challenge of bytes that start like a reply.
+    pub fn challenge_of(bytes: &[u8]) -> Option<&[u8]> {
+        let body = bytes.strip_prefix(&OUT_OF_BAND)?;
+        match body.strip_prefix(INFO_EX) {
+            Some(rest) => rest.get(..2 * CHALLENGE),
+            None => {
+                let rest = body.strip_prefix(INFO)?;
+                let is_long = has_long_challenge(rest);
+                rest.get(..if is_long { 2 * CHALLENGE } else { CHALLENGE })
+            }
+        }
+    }
+
     /// Parses a reply of a Doom 3 server.
     ///
     /// # Errors
@@ -230,13 +242,8 @@ impl<'a> Reply<'a> {
         let is_extended = r.rest().starts_with(INFO_EX);
         r.constant(if is_extended { INFO_EX } else { INFO }, "command")?;
         let start = r.at();
+        let is_quake_wars = is_extended || has_long_challenge(r.rest());
         r.raw(CHALLENGE, "challenge")?;
-        // Quake Wars returns 8 bytes before its version. No other game has a large version.
-        let next = r
-            .rest()
-            .first_chunk()
-            .map_or(0, |next| u32::from_le_bytes(*next));
-        let is_quake_wars = is_extended || !(1..=9).contains(&(next >> 16));
         if is_quake_wars {
             r.raw(CHALLENGE, "second challenge")?;
         }
@@ -346,6 +353,14 @@ impl<'a> Reply<'a> {
     }
 }
 
+/// Returns whether two challenges stand before the version of a reply, as in Quake Wars. No other
+/// game has a large version.
+fn has_long_challenge(rest: &[u8]) -> bool {
+    let version = rest.get(CHALLENGE..).and_then(<[u8]>::first_chunk);
+    let version = version.map_or(0, |version| u32::from_le_bytes(*version));
+    !(1..=9).contains(&(version >> 16))
+}
+
 /// Keys and values.
 type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
 
@@ -449,29 +464,6 @@ pub fn write_start(request: Request<'_>, game: Game, version: u32, size: usize, 
         );
         out.extend(version.to_le_bytes());
     }
-}
-
-/// Parses one datagram to collect its notes.
-pub(super) fn explain(
-    bytes: &[u8],
-    direction: Option<Direction>,
-    notes: &mut Notes,
-) -> Option<Explanation> {
-    let found = if Request::is_request(bytes) {
-        Direction::Request
-    } else if Reply::is_reply(bytes) {
-        Direction::Reply
-    } else {
-        return None;
-    };
-    if direction.is_some_and(|direction| direction != found) {
-        return None;
-    }
-    let (message, error) = match found {
-        Direction::Request => ("info request", Request::read(bytes, notes).err()),
-        Direction::Reply => ("info reply", Reply::read(bytes, notes).err()),
-    };
-    Some(Explanation::certain(message, found, error))
 }
 
 #[cfg(test)]

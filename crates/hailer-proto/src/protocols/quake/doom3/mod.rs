@@ -18,84 +18,64 @@ pub mod message;
 mod sample;
 mod server;
 
-pub use client::Doom3Client;
 pub use server::{Doom3Config, Doom3Responder, MaxReply};
 
-use crate::model::Status;
-use crate::one_request::datagram::SingleExchange;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
-use alloc::{boxed::Box, sync::Arc};
+use crate::one_request::{Mark, Message, OneDatagram};
+use crate::protocol::{Amplification, Discovery, Doc, Info, Wave};
+use alloc::sync::Arc;
+use message::{Reply, Request};
 
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Doom3;
-
-static INFO: Info = Info {
-    id: "doom3",
-    title: "Doom 3",
-    port: 27666,
-    wave: Wave::Later,
-    amplification: Amplification {
-        request: message::SHORTEST_REQUEST,
-        reply: MaxReply::DEFAULT,
+/// The protocol.
+pub static PROTOCOL: OneDatagram = OneDatagram {
+    info: &Info {
+        id: "doom3",
+        title: "Doom 3",
+        port: 27666,
+        wave: Wave::Later,
+        amplification: Amplification {
+            request: message::SHORTEST_REQUEST,
+            reply: MaxReply::DEFAULT,
+        },
+        declares_charset: false,
+        // spec/doom3.md#1
+        discovery: &[Discovery::Broadcast {
+            ports: &[27_666, 27_667, 27_668, 27_669],
+        }],
+        fields: &[
+            Doc::new("protocol-version", "Version of the protocol, such as 1.41"),
+            Doc::new("ranked", "Whether the server is ranked"),
+            Doc::new("time-left-ms", "Rest of the match in milliseconds"),
+            Doc::new("state", "Number of the state of the match"),
+            Doc::new("viewers", "Viewers of Quake Wars TV"),
+            Doc::new("max-viewers", "Maximum number of viewers"),
+        ],
+        player_fields: &[
+            Doc::new("id", "Number of the player's slot"),
+            Doc::new("rate", "Bandwidth of the player in bytes per second"),
+            Doc::new("clan", "Clan"),
+            Doc::new("bot", "Whether the player is a bot"),
+            Doc::new("experience", "Experience in this campaign"),
+            Doc::new("kills", "Kills"),
+            Doc::new("deaths", "Deaths"),
+        ],
+        deviations: deviation::ALL,
+        has_responder: true,
+        options: server::OPTIONS,
+        ..Info::DATAGRAM
     },
-    declares_charset: false,
-    // spec/doom3.md#1
-    discovery: &[Discovery::Broadcast {
-        ports: &[27_666, 27_667, 27_668, 27_669],
-    }],
-    fields: &[
-        Doc::new("protocol-version", "Version of the protocol, such as 1.41"),
-        Doc::new("ranked", "Whether the server is ranked"),
-        Doc::new("time-left-ms", "Rest of the match in milliseconds"),
-        Doc::new("state", "Number of the state of the match"),
-        Doc::new("viewers", "Viewers of Quake Wars TV"),
-        Doc::new("max-viewers", "Maximum number of viewers"),
+    messages: &[
+        Message::request("info request", Mark::Is(Request::is_request), |r| {
+            Request::read(r.whole(), r.notes()).map(drop)
+        })
+        .certain(),
+        Message::reply("info reply", Mark::Is(Reply::is_reply)).certain(),
     ],
-    player_fields: &[
-        Doc::new("id", "Number of the player's slot"),
-        Doc::new("rate", "Bandwidth of the player in bytes per second"),
-        Doc::new("clan", "Clan"),
-        Doc::new("bot", "Whether the player is a bot"),
-        Doc::new("experience", "Experience in this campaign"),
-        Doc::new("kills", "Kills"),
-        Doc::new("deaths", "Deaths"),
-    ],
-    deviations: deviation::ALL,
-    has_responder: true,
-    options: server::OPTIONS,
-    ..Info::DATAGRAM
-};
-
-impl Protocol for Doom3 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(SingleExchange::new(ask, Doom3Client::new(ask, cookie)))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+    requests: Some(client::requests),
+    is_answer: client::is_answer,
+    read: client::read,
+    responder: Some(|status, _, options| {
         let config = Doom3Config::read(options)?;
         Ok(Arc::new(Doom3Responder::new(status, &config)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
-}
+    }),
+    sample: sample::status,
+};

@@ -4,10 +4,9 @@
 use super::deviation::*;
 use super::message::{Game, Line, Reply, Request, bit};
 use crate::model::{Extra, Player, Status, Text};
-use crate::one_request::datagram::Single;
-use crate::protocol::{Ask, Depth};
+use crate::protocol::{Ask, Cookie, Depth, Fault};
 use crate::wire::charset;
-use crate::wire::{Error, Notes, hexadecimal};
+use crate::wire::{Notes, Reader, hexadecimal};
 use alloc::vec::Vec;
 
 /// Everything except flags of accounts.
@@ -17,73 +16,40 @@ const HEXENWORLD_PORT: u16 = 26_950;
 /// Seconds of a minute.
 const MINUTE_S: i64 = 60;
 
-/// Queries one Quake 1 server.
-#[derive(Debug)]
-pub struct Quake1Client {
-    depth: Depth,
-    has_players: bool,
-    /// The game whose server is likely.
-    game: Game,
+/// Returns the requests. The third is for the other game.
+pub(super) fn requests(ask: &Ask, _: Cookie) -> Vec<Vec<u8>> {
+    // Without the bit for players, old servers send them anyway.
+    let bits = match ask.depth {
+        Depth::Full => BITS,
+        Depth::Ping | Depth::Basic => BITS & !bit::TEAMS,
+    };
+    let (game, other) = match ask.to.port {
+        HEXENWORLD_PORT => (Game::HexenWorld, Game::QuakeWorld),
+        _ => (Game::QuakeWorld, Game::HexenWorld),
+    };
+    let request = |game| {
+        let mut out = Vec::new();
+        Request { game, bits }.write(&mut out);
+        out
+    };
+    [game, game, other].map(request).into()
 }
 
-impl Quake1Client {
-    /// Creates a client that has not sent anything yet.
-    pub fn new(ask: &Ask) -> Self {
-        Self {
-            depth: ask.depth,
-            has_players: ask.has_players && ask.depth == Depth::Full,
-            game: match ask.to.port {
-                HEXENWORLD_PORT => Game::HexenWorld,
-                _ => Game::QuakeWorld,
-            },
-        }
-    }
-}
-
-impl Single for Quake1Client {
-    fn requests(&self) -> Vec<Vec<u8>> {
-        // Without the bit for players, old servers send them anyway.
-        let bits = match self.depth {
-            Depth::Full => BITS,
-            Depth::Ping | Depth::Basic => BITS & !bit::TEAMS,
-        };
-        let other = match self.game {
-            Game::QuakeWorld => Game::HexenWorld,
-            Game::HexenWorld => Game::QuakeWorld,
-        };
-        let request = |game| {
-            let mut out = Vec::new();
-            Request { game, bits }.write(&mut out);
-            out
-        };
-        [self.game, self.game, other].map(request).into()
-    }
-
-    fn read(&self, bytes: &[u8], notes: &mut Notes) -> Option<Result<Status, Error>> {
-        Reply::game_of(bytes)?;
-        let reply = match Reply::read(bytes, notes) {
-            Ok(reply) => reply,
-            Err(error) => return Some(Err(error)),
-        };
-        Some(Ok(status(reply, self.has_players, notes)))
-    }
+/// Reads a reply.
+pub(super) fn read(r: &mut Reader<'_, '_>, status: &mut Status) -> Result<(), Fault> {
+    let reply = Reply::read(r.whole(), r.notes())?;
+    *status = convert(reply, r.notes());
+    Ok(())
 }
 
 /// Converts a reply to a status (spec/quake1.md#8).
-fn status(reply: Reply<'_>, has_players: bool, notes: &mut Notes) -> Status {
+fn convert(reply: Reply<'_>, notes: &mut Notes) -> Status {
     let Reply {
         game,
         mut info,
         players,
     } = reply;
-    let mut text = |keys: &[&str]| {
-        let value = keys.iter().find_map(|key| {
-            let value = info.find(key).filter(|value| !value.is_empty())?;
-            info.take(&[key]);
-            Some(value)
-        });
-        value.map(charset::decode)
-    };
+    let mut text = |keys: &[&str]| info.take_filled(keys).map(charset::decode);
     let mut status = Status {
         name: text(&["hostname"]).map(Text::unformatted),
         map: text(&["map"]),
@@ -111,7 +77,7 @@ fn status(reply: Reply<'_>, has_players: bool, notes: &mut Notes) -> Status {
     }
     status.rules = info.rules(charset::decode);
     let is_withheld = listed == Some(0) && lines == 0 && online > 0;
-    if has_players && !is_withheld {
+    if !is_withheld {
         status
             .players
             .set_list(players.into_iter().map(player).collect());
@@ -150,14 +116,14 @@ fn player(line: Line<'_>) -> Player {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Quake1;
+    use super::super::PROTOCOL;
     use super::*;
     use crate::protocol::Destination;
-    use crate::{Cookie, Input, Protocol, Step};
+    use crate::{Input, Protocol, Step};
 
     #[test]
     fn headers_of_both_games_take_turns() {
-        let mut exchange = Quake1.exchange(&Ask::default(), Cookie(4));
+        let mut exchange = PROTOCOL.exchange(&Ask::default(), Cookie(4));
         let mut send = |input| {
             let mut out = Vec::new();
             assert_eq!(exchange.handle(input, &mut out), Step::Send);
@@ -177,7 +143,7 @@ mod tests {
             ..Ask::default()
         };
         let mut out = Vec::new();
-        Quake1
+        PROTOCOL
             .exchange(&ask, Cookie(4))
             .handle(Input::Start, &mut out);
         assert_eq!(out, b"\xFF\xFF\xFF\xFF\xFFstatus 151\n");

@@ -1,7 +1,6 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/quake1.md#2 to #4).
 
 use super::deviation::*;
-use crate::protocol::{Direction, Explanation};
 use crate::protocols::quake::infostring::{
     Infostring, MAX_LINES, PairDeviations, Word, pieces, words,
 };
@@ -75,6 +74,18 @@ pub struct Request {
 }
 
 impl Request {
+    /// Returns whether bytes are a request.
+    pub fn is_request(bytes: &[u8]) -> bool {
+        Self::read(bytes, &mut Notes::discarding()).is_some()
+    }
+
+    /// Returns whether bytes are a request that no server of another protocol accepts. Without
+    /// bits, it could be one of Quake 2.
+    pub fn is_certain(bytes: &[u8]) -> bool {
+        let request = Self::read(bytes, &mut Notes::discarding());
+        request.is_some_and(|request| request.bits != 0 || request.game == Game::HexenWorld)
+    }
+
     /// Appends the request to `out`.
     pub fn write(self, out: &mut Vec<u8>) {
         out.extend(self.game.header());
@@ -147,6 +158,11 @@ impl<'a> Reply<'a> {
     pub fn game_of(bytes: &[u8]) -> Option<Game> {
         let (game, body) = Game::split(bytes)?;
         body.starts_with(&[REPLY, b'\\']).then_some(game)
+    }
+
+    /// Returns whether bytes start like a reply.
+    pub fn is_reply(bytes: &[u8]) -> bool {
+        Self::game_of(bytes).is_some()
     }
 
     /// Parses a reply of a Quake 1 server.
@@ -291,33 +307,6 @@ impl<'a> Line<'a> {
 pub fn write_start(game: Game, out: &mut Vec<u8>) {
     out.extend(game.header());
     out.push(REPLY);
-}
-
-/// Parses one datagram to collect its notes.
-pub(super) fn explain(
-    bytes: &[u8],
-    direction: Option<Direction>,
-    notes: &mut Notes,
-) -> Option<Explanation> {
-    let is_request = direction != Some(Direction::Reply);
-    if let Some(request) = is_request.then(|| Request::read(bytes, notes)).flatten() {
-        return Some(Explanation {
-            message: "status request",
-            direction: Direction::Request,
-            // Without bits, the request could be one of Quake 2.
-            is_certain: request.bits != 0 || request.game == Game::HexenWorld,
-            error: None,
-        });
-    }
-    if direction == Some(Direction::Request) {
-        return None;
-    }
-    Reply::game_of(bytes)?;
-    Some(Explanation::certain(
-        "status reply",
-        Direction::Reply,
-        Reply::read(bytes, notes).err(),
-    ))
 }
 
 #[cfg(test)]

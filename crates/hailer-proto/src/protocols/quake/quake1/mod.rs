@@ -18,83 +18,76 @@ pub mod message;
 mod sample;
 mod server;
 
-pub use client::Quake1Client;
 pub use server::{MaxReply, Quake1Config, Quake1Responder};
 
-use crate::model::Status;
-use crate::one_request::datagram::SingleExchange;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
-use alloc::{boxed::Box, sync::Arc};
+use crate::one_request::{Mark, Message, OneDatagram};
+use crate::protocol::{Amplification, Discovery, Doc, Info, Wave};
+use crate::wire::{Error, Reader};
+use alloc::sync::Arc;
+use message::{Reply, Request};
 
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Quake1;
-
-static INFO: Info = Info {
-    id: "quake1",
-    title: "QuakeWorld",
-    port: 27500,
-    wave: Wave::Later,
-    amplification: Amplification {
-        request: message::SHORTEST_REQUEST,
-        reply: MaxReply::DEFAULT,
+/// The protocol.
+pub static PROTOCOL: OneDatagram = OneDatagram {
+    info: &Info {
+        id: "quake1",
+        title: "QuakeWorld",
+        port: 27500,
+        wave: Wave::Later,
+        amplification: Amplification {
+            request: message::SHORTEST_REQUEST,
+            reply: MaxReply::DEFAULT,
+        },
+        // Servers of Quake 2 ignore the number in a request of QuakeWorld (spec/quake2.md#2).
+        dialect_of: Some("quake2"),
+        // spec/quake1.md#1
+        discovery: &[Discovery::Broadcast { ports: &[27_500] }],
+        fields: &[Doc::new(
+            "hexenworld",
+            "Whether the server is one of HexenWorld",
+        )],
+        player_fields: &[
+            Doc::new("id", "Number of the player's connection"),
+            Doc::new(
+                "name-bytes",
+                "Bytes of the name in hexadecimal, if it has colors or symbols",
+            ),
+            Doc::new("skin", "Name of the skin"),
+            Doc::new("top-color", "Number of the shirt's color"),
+            Doc::new("bottom-color", "Number of the trousers' color"),
+            Doc::new("flag", "Flag of the player's account"),
+            Doc::new("bot", "Whether the player is a bot"),
+            Doc::new("spectator", "Whether the player is a spectator"),
+        ],
+        deviations: deviation::ALL,
+        has_responder: true,
+        options: server::OPTIONS,
+        ..Info::DATAGRAM
     },
-    // Servers of Quake 2 ignore the number in a request of QuakeWorld (spec/quake2.md#2).
-    dialect_of: Some("quake2"),
-    // spec/quake1.md#1
-    discovery: &[Discovery::Broadcast { ports: &[27_500] }],
-    fields: &[Doc::new(
-        "hexenworld",
-        "Whether the server is one of HexenWorld",
-    )],
-    player_fields: &[
-        Doc::new("id", "Number of the player's connection"),
-        Doc::new(
-            "name-bytes",
-            "Bytes of the name in hexadecimal, if it has colors or symbols",
+    messages: &[
+        Message::request(
+            "status request",
+            Mark::Is(Request::is_certain),
+            read_request,
+        )
+        .certain(),
+        Message::request(
+            "status request",
+            Mark::Is(Request::is_request),
+            read_request,
         ),
-        Doc::new("skin", "Name of the skin"),
-        Doc::new("top-color", "Number of the shirt's color"),
-        Doc::new("bottom-color", "Number of the trousers' color"),
-        Doc::new("flag", "Flag of the player's account"),
-        Doc::new("bot", "Whether the player is a bot"),
-        Doc::new("spectator", "Whether the player is a spectator"),
+        Message::reply("status reply", Mark::Is(Reply::is_reply)).certain(),
     ],
-    deviations: deviation::ALL,
-    has_responder: true,
-    options: server::OPTIONS,
-    ..Info::DATAGRAM
-};
-
-impl Protocol for Quake1 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(SingleExchange::new(ask, Quake1Client::new(ask)))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+    requests: Some(client::requests),
+    read: client::read,
+    responder: Some(|status, _, options| {
         let config = Quake1Config::read(options)?;
         Ok(Arc::new(Quake1Responder::new(status, &config)))
-    }
+    }),
+    sample: sample::status,
+    ..OneDatagram::PLAIN
+};
 
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
+fn read_request(r: &mut Reader<'_, '_>) -> Result<(), Error> {
+    Request::read(r.whole(), r.notes());
+    Ok(())
 }

@@ -1,43 +1,16 @@
-//! The client: one request (spec/tibia.md#4).
+//! Reads a reply into a status (spec/tibia.md#6).
 
 use super::deviation::ODD_COUNT;
-use super::message::{self, Element, REQUEST};
+use super::message;
 use crate::model::{Address, Extra, Status, Text, Value};
-use crate::one_request::stream::Format;
-use crate::protocol::{Fault, Frame};
-use crate::wire::{Error, Notes};
-use alloc::{boxed::Box, vec::Vec};
+use crate::protocol::Fault;
+use crate::wire::Reader;
 use compact_str::CompactString;
 
-/// Format of request and reply.
-#[derive(Debug)]
-pub struct TibiaFormat;
-
-impl Format for TibiaFormat {
-    const CLOSED: &'static str =
-        "it closes the connection without a reply: it replies to each address only once in 5 s";
-
-    fn write_request(out: &mut Vec<u8>) {
-        out.extend_from_slice(REQUEST);
-    }
-
-    fn frame(bytes: &[u8]) -> Result<Frame, Error> {
-        Ok(match message::reply_length(bytes)? {
-            Some(length) => Frame::Complete(length),
-            None => Frame::Incomplete {
-                total: bytes.len() + 1,
-            },
-        })
-    }
-
-    fn read(bytes: &[u8], notes: &mut Notes) -> Result<Box<Status>, Fault> {
-        let elements = message::read(bytes, notes)?;
-        Ok(status(&elements, notes))
-    }
-}
-
-/// Converts a reply to a status (spec/tibia.md#6).
-fn status(elements: &[Element], notes: &mut Notes) -> Box<Status> {
+/// Reads a reply.
+pub(super) fn read(r: &mut Reader<'_, '_>, status: &mut Status) -> Result<(), Fault> {
+    let elements = message::read(r)?;
+    let notes = r.notes();
     let find = |name: &str| elements.iter().find(|element| element.name == name);
     let text = |element: &str, attribute: &str| find(element)?.attribute(attribute);
     let mut number = |element: &str, attribute: &str| -> Option<i64> {
@@ -48,7 +21,6 @@ fn status(elements: &[Element], notes: &mut Notes) -> Box<Status> {
         }
         number
     };
-    let mut status = Box::<Status>::default();
     status.name = text("serverinfo", "servername").map(Text::unformatted);
     let motd = find("motd").map(|motd| motd.text.as_str());
     let motd = motd.filter(|motd| !motd.is_empty());
@@ -94,5 +66,5 @@ fn status(elements: &[Element], notes: &mut Notes) -> Box<Status> {
         let rates = Value::Table(rates.collect());
         status.extra.push(Extra::new("rates", rates));
     }
-    status
+    Ok(())
 }

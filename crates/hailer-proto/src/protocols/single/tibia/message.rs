@@ -6,7 +6,8 @@
 //! Limits: replies of 16 KiB, 256 elements, 64 attributes of each.
 
 use super::deviation::{BARE_AMPERSAND, LATIN1, NO_END};
-use crate::protocol::{Direction, Explanation};
+use crate::protocol::Frame;
+use crate::wire::xml::unescaped;
 use crate::wire::{Error, Notes, Reader, by_content};
 use alloc::format;
 use alloc::string::String;
@@ -24,20 +25,22 @@ const MAX_ELEMENTS: usize = 256;
 /// Largest number of attributes of an element.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// Returns the length of the reply at the start of the bytes. `None` if its end is missing.
-///
-/// # Errors
-///
-/// The bytes are no reply, or the reply is above the limit.
-pub fn reply_length(bytes: &[u8]) -> Result<Option<usize>, Error> {
-    if bytes.first().is_some_and(|byte| *byte != b'<') {
+/// Returns where the reply ends.
+pub(super) fn frame(bytes: &[u8]) -> Result<Frame, Error> {
+    if !bytes.is_empty() && !bytes.starts_with(b"<") {
         return Err(Error::bad("reply", 0, "XML"));
     }
     let found = memmem::find(bytes, END).map(|at| at + END.len());
     if found.unwrap_or(bytes.len()) > MAX_BYTES {
         return Err(Error::limit("reply", 0, MAX_BYTES));
     }
-    Ok(found)
+    let total = bytes.len() + 1;
+    Ok(found.map_or(Frame::Incomplete { total }, Frame::Complete))
+}
+
+/// Returns whether bytes start like a reply.
+pub(super) fn is_reply(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"<") && memmem::find(bytes, b"<tsqp").is_some()
 }
 
 /// An element of the reply.
@@ -66,8 +69,8 @@ impl Element {
 /// # Errors
 ///
 /// Names the field that is truncated or invalid, with its offset.
-pub fn read(bytes: &[u8], notes: &mut Notes) -> Result<Vec<Element>, Error> {
-    let mut r = Reader::new(bytes, notes);
+pub fn read(r: &mut Reader<'_, '_>) -> Result<Vec<Element>, Error> {
+    let bytes = r.whole();
     if by_content(bytes).1 {
         r.notes().deviation(&LATIN1, 0);
     }
@@ -182,51 +185,11 @@ fn take_name<'a>(r: &mut &'a [u8]) -> &'a [u8] {
 
 /// Decodes a text with its references.
 fn decode(bytes: &[u8], at: usize, notes: &mut Notes) -> String {
-    let (text, _) = by_content(bytes);
-    let mut out = String::with_capacity(text.len());
-    let mut rest = &*text;
-    while let Some((before, after)) = rest.split_once('&') {
-        out.push_str(before);
-        match reference(after) {
-            Some((c, after)) => {
-                out.push(c);
-                rest = after;
-            }
-            None => {
-                notes.deviation(&BARE_AMPERSAND, at);
-                out.push('&');
-                rest = after;
-            }
-        }
+    let (text, has_bare_ampersand) = unescaped(bytes);
+    if has_bare_ampersand {
+        notes.deviation(&BARE_AMPERSAND, at);
     }
-    out.push_str(rest);
-    out
-}
-
-/// Returns the character of a reference, and what follows it.
-fn reference(text: &str) -> Option<(char, &str)> {
-    /// Longest reference: `#x10FFFF`.
-    const MAX_CHARS: usize = 8;
-    let (name, rest) = text.split_once(';')?;
-    if name.len() > MAX_CHARS {
-        return None;
-    }
-    let c = match name {
-        "amp" => '&',
-        "lt" => '<',
-        "gt" => '>',
-        "quot" => '"',
-        "apos" => '\'',
-        _ => {
-            let number = name.strip_prefix('#')?;
-            let code = match number.strip_prefix('x') {
-                Some(digits) => u32::from_str_radix(digits, 16),
-                None => number.parse(),
-            };
-            char::from_u32(code.ok()?)?
-        }
-    };
-    Some((c, rest))
+    text
 }
 
 /// Appends a text with references in place of the characters that need them.
@@ -242,34 +205,6 @@ pub fn escape(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Parses one message to collect its notes.
-pub(super) fn explain(
-    bytes: &[u8],
-    direction: Option<Direction>,
-    notes: &mut Notes,
-) -> Option<Explanation> {
-    let is_reply = bytes.first() == Some(&b'<') && memmem::find(bytes, b"<tsqp").is_some();
-    let found = if bytes.starts_with(REQUEST) {
-        Direction::Request
-    } else if is_reply {
-        Direction::Reply
-    } else {
-        return None;
-    };
-    if direction.is_some_and(|direction| direction != found) {
-        return None;
-    }
-    let (message, error) = match found {
-        Direction::Request => {
-            let mut r = Reader::new(bytes, notes);
-            let read = r.constant(REQUEST, "request").and_then(|()| r.end());
-            ("request", read.err())
-        }
-        Direction::Reply => ("status", read(bytes, notes).err()),
-    };
-    Some(Explanation::certain(message, found, error))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -278,7 +213,7 @@ mod tests {
     fn references_and_bare_ampersands_decode() {
         let reply = b"<tsqp><motd a='&quot;&#233;&#x2605;' b=\"Tom & Eve &unknown; &#xD800;\">x &lt; y</motd></tsqp>";
         let mut notes = Notes::default();
-        let elements = read(reply, &mut notes).unwrap();
+        let elements = read(&mut Reader::new(reply, &mut notes)).unwrap();
         let motd = &elements[0];
         assert_eq!(motd.attribute("a"), Some("\"\u{E9}\u{2605}"));
         assert_eq!(motd.attribute("b"), Some("Tom & Eve &unknown; &#xD800;"));
@@ -295,9 +230,9 @@ mod tests {
         reply.extend(b"\">");
         escape(text, &mut reply);
         reply.extend(b"</motd></tsqp>");
-        assert_eq!(reply_length(&reply), Ok(Some(reply.len())));
+        assert_eq!(frame(&reply), Ok(Frame::Complete(reply.len())));
         let mut notes = Notes::default();
-        let elements = read(&reply, &mut notes).unwrap();
+        let elements = read(&mut Reader::new(&reply, &mut notes)).unwrap();
         assert_eq!(elements[0].attribute("a"), Some(text));
         assert_eq!(elements[0].text, text);
         assert_eq!(notes.met().count(), 0);

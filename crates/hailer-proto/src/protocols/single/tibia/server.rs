@@ -2,10 +2,8 @@
 //!
 //! Limits: texts of 500 characters.
 
-use super::message::{self, REQUEST};
+use super::message;
 use crate::model::{Codes, Status, Text, Value, is_control};
-use crate::one_request::stream::{Server, is_complete};
-use crate::wire::Error;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,59 +11,51 @@ use alloc::vec::Vec;
 /// Longest text in characters.
 const MAX_CHARS: usize = 500;
 
-/// Prepared reply of one server.
-#[derive(Debug)]
-pub struct TibiaServer {
-    reply: Vec<u8>,
-}
-
-impl TibiaServer {
-    /// Encodes the reply for this status.
-    pub fn new(status: &Status) -> Self {
-        let status = &*status.with_codes(Codes::None);
-        let mut out = Vec::from(*b"<?xml version=\"1.0\"?><tsqp version=\"1.0\"><serverinfo");
-        let extra = |key: &str| match status.extra(key) {
-            Some(Value::Str(text)) => String::from(text.as_str()),
-            Some(Value::Int(number)) => format!("{number}"),
-            _ => String::new(),
-        };
-        let plain = |text: Option<&Text>| text.map(Text::plain).unwrap_or_default();
-        let version = status.version.as_deref().unwrap_or_default();
-        let port = status.address.as_ref().and_then(|address| address.port);
-        let port = port.map(|port| format!("{port}")).unwrap_or_default();
-        for (name, value) in [
-            ("uptime", extra("uptime").as_str()),
-            ("servername", &plain(status.name.as_ref())),
-            ("port", &port),
-            ("location", &extra("location")),
-            ("url", &extra("url")),
-            ("server", &extra("software")),
-            ("version", version),
-            ("client", &extra("client")),
-        ] {
-            attribute(name, value, &mut out);
-        }
-        out.extend(b"/><players");
-        let players = &status.players;
-        attribute("online", &format!("{}", players.count()), &mut out);
-        let max = players.max.map(|max| format!("{max}"));
-        attribute("max", &max.unwrap_or_default(), &mut out);
-        attribute("peak", &extra("peak"), &mut out);
-        out.extend(b"/><map");
-        let map = status.map.as_deref().unwrap_or_default();
-        for (name, value) in [
-            ("name", map),
-            ("author", &extra("map-author")),
-            ("width", &extra("width")),
-            ("height", &extra("height")),
-        ] {
-            attribute(name, value, &mut out);
-        }
-        out.extend(b"/><motd>");
-        message::escape(&line(&plain(status.motd.as_ref())), &mut out);
-        out.extend(b"</motd></tsqp>");
-        Self { reply: out }
+/// Returns the reply for this status.
+pub(super) fn reply(status: &Status) -> Vec<u8> {
+    let status = &*status.with_codes(Codes::None);
+    let mut out = Vec::from(*b"<?xml version=\"1.0\"?><tsqp version=\"1.0\"><serverinfo");
+    let extra = |key: &str| match status.extra(key) {
+        Some(Value::Str(text)) => String::from(text.as_str()),
+        Some(Value::Int(number)) => format!("{number}"),
+        _ => String::new(),
+    };
+    let plain = |text: Option<&Text>| text.map(Text::plain).unwrap_or_default();
+    let version = status.version.as_deref().unwrap_or_default();
+    let port = status.address.as_ref().and_then(|address| address.port);
+    let port = port.map(|port| format!("{port}")).unwrap_or_default();
+    for (name, value) in [
+        ("uptime", extra("uptime").as_str()),
+        ("servername", &plain(status.name.as_ref())),
+        ("port", &port),
+        ("location", &extra("location")),
+        ("url", &extra("url")),
+        ("server", &extra("software")),
+        ("version", version),
+        ("client", &extra("client")),
+    ] {
+        attribute(name, value, &mut out);
     }
+    out.extend(b"/><players");
+    let players = &status.players;
+    attribute("online", &format!("{}", players.count()), &mut out);
+    let max = players.max.map(|max| format!("{max}"));
+    attribute("max", &max.unwrap_or_default(), &mut out);
+    attribute("peak", &extra("peak"), &mut out);
+    out.extend(b"/><map");
+    let map = status.map.as_deref().unwrap_or_default();
+    for (name, value) in [
+        ("name", map),
+        ("author", &extra("map-author")),
+        ("width", &extra("width")),
+        ("height", &extra("height")),
+    ] {
+        attribute(name, value, &mut out);
+    }
+    out.extend(b"/><motd>");
+    message::escape(&line(&plain(status.motd.as_ref())), &mut out);
+    out.extend(b"</motd></tsqp>");
+    out
 }
 
 fn attribute(name: &str, value: &str, out: &mut Vec<u8>) {
@@ -83,14 +73,4 @@ fn attribute(name: &str, value: &str, out: &mut Vec<u8>) {
 fn line(text: &str) -> String {
     let text = text.chars().filter(|c| !is_control(*c));
     text.take(MAX_CHARS).collect()
-}
-
-impl Server for TibiaServer {
-    fn reply(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, Error> {
-        let is_complete = is_complete(bytes, REQUEST)?;
-        if is_complete {
-            out.extend_from_slice(&self.reply);
-        }
-        Ok(is_complete)
-    }
 }
