@@ -8,14 +8,15 @@
 //! `hailer_monitor`.
 
 mod check;
+mod completions;
 mod decode;
 mod demo;
 mod discover;
 mod farm;
 mod games;
-mod generate;
 #[cfg(feature = "game")]
 mod join;
+mod man;
 #[cfg(feature = "monitor")]
 mod monitor;
 mod ping;
@@ -89,8 +90,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Demo(args) => block_on(demo::run(*args)),
         Command::Protocols(args) => protocols::run(&args),
         Command::Games(args) => games::run(&args),
-        Command::Completions { shell } => generate::completions(shell),
-        Command::Man { folder } => generate::man_pages(folder.as_deref()),
+        Command::Completions { shell } => completions::print(shell),
+        Command::Man { folder } => man::write(folder.as_deref()),
     }
 }
 

@@ -103,6 +103,15 @@ fn completions_have_every_command() {
             !["bash", "zsh"].contains(&shell) || output.out.contains("ark-se"),
             "{shell}"
         );
+        // Protocols after --protocol, and beginnings of targets.
+        assert!(
+            !["bash", "fish", "zsh"].contains(&shell) || output.out.contains("teamspeak-voice"),
+            "{shell}"
+        );
+        assert!(
+            !["bash", "zsh"].contains(&shell) || output.out.contains("valheim"),
+            "{shell}"
+        );
         assert!(output.err.is_empty());
     }
     run(["completions", "tcsh"]).ends_with(2);
@@ -125,8 +134,15 @@ fn man_pages_are_written_for_every_command() {
     {
         let text = std::fs::read_to_string(folder.as_ref().join(&page))
             .unwrap_or_else(|error| panic!("{page}: {error}"));
-        assert!(text.contains(".TH") && text.contains(".SH NAME"), "{page}");
+        for part in [".TH", ".SH NAME", ".SH EXAMPLES", ".SH \"EXIT STATUS\""] {
+            assert!(text.contains(part), "{page} lacks {part}: {text}");
+        }
     }
+    let serve = std::fs::read_to_string(folder.as_ref().join("hailer-serve.1")).unwrap();
+    assert!(
+        serve.contains(".SH FILES") && serve.contains("serve.sock"),
+        "{serve}"
+    );
     assert!(run(["man"]).ends_with(0).out.contains(".TH hailer 1"));
     let file = Temporary::file("man", "a file is in the way");
     let output = run(["man", file.text()]).ends_with(1);

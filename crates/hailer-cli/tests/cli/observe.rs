@@ -231,7 +231,7 @@ fn service_files_are_valid() {
             .unwrap()
             .replace("/etc/hailer/servers.toml", config.to_str().unwrap());
         let file = folder.0.join(name);
-        std::fs::write(&file, text.replace("/usr/local/bin/hailer", binary)).unwrap();
+        std::fs::write(&file, text.replace("/usr/bin/hailer", binary)).unwrap();
         file
     });
     // `hailer` accepts each command line of the service.
@@ -281,7 +281,7 @@ fn the_monitor_unit_is_valid_and_hardened() {
     let text = std::fs::read_to_string(unit)
         .unwrap()
         .replace("/etc/hailer/monitor.toml", config.to_str().unwrap())
-        .replace("/usr/local/bin/hailer", binary);
+        .replace("/usr/bin/hailer", binary);
     let file = folder.0.join("hailer-monitor.service");
     std::fs::write(&file, &text).unwrap();
     let mut commands = Vec::new();
