@@ -70,3 +70,9 @@ screenshots:
 # The README's first command
 demo:
     cargo demo
+
+# The Debian package, installed in a scratch system, used and removed; needs cargo-deb and root
+deb profile="dist":
+    cargo build --profile {{profile}} -p hailer-cli
+    contrib/deb/build {{profile}}
+    contrib/deb/test target/debian/*.deb

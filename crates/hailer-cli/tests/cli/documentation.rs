@@ -89,6 +89,21 @@ fn guides_have_valid_configurations() {
     assert!(checked >= 4, "{checked} configurations found");
 }
 
+/// The configurations of the Debian package and of the container are valid.
+#[test]
+fn packages_have_valid_configurations() {
+    for folder in ["deb", "container"] {
+        for tool in ["serve", "monitor"] {
+            let name = if tool == "serve" { "servers" } else { tool };
+            let file = root().join(format!("contrib/{folder}/{name}.toml"));
+            let mut command = command([tool, "--check-config", "--config"]);
+            command.arg(&file);
+            let output = finish(command, None);
+            assert_eq!(output.code(), Some(0), "{}: {}", file.display(), output.err);
+        }
+    }
+}
+
 /// Links to other files in the repository lead somewhere.
 #[test]
 fn guides_have_valid_links() {
