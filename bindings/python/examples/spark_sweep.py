@@ -9,6 +9,7 @@ those of one worker, so each one gets its share of the rate. A range is the targ
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -43,6 +44,8 @@ def sweep_table(targets: DataFrame, workers: int) -> DataFrame:
 
 def main(workers: int, targets: list[str]) -> None:
     """Sweeps the targets and prints a summary for each protocol."""
+    # Workers need the same version of Python.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.master(f"local[{workers}]").appName("hailer").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     table = spark.createDataFrame([(target,) for target in targets], "target string")

@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     queued: AtomicUsize,
     is_awaited: AtomicBool,
     is_stopped: AtomicBool,
+    /// Whether the consumer calls a function at new progress.
+    reports_progress: bool,
     /// Process that the producer runs in.
     process: u32,
 }
@@ -56,8 +58,8 @@ struct State {
     /// Number of changes of `progress`.
     version: u64,
     end: Option<Result<(), String>>,
-    /// Function to call when there is something to take.
-    wake: Option<(Py<PyAny>, JobQueue)>,
+    /// Functions to call once, when there is something to take.
+    wakes: Vec<(Py<PyAny>, JobQueue)>,
 }
 
 #[derive(Clone, Default)]
@@ -77,7 +79,7 @@ pub(crate) enum Filled {
 }
 
 impl Shared {
-    fn new(total: Option<u64>, skipped: Skipped) -> Arc<Self> {
+    fn new(total: Option<u64>, skipped: Skipped, reports_progress: bool) -> Arc<Self> {
         let state = State {
             progress: Snapshot {
                 total,
@@ -92,21 +94,30 @@ impl Shared {
             queued: AtomicUsize::new(0),
             is_awaited: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
+            reports_progress,
             process: std::process::id(),
         })
     }
 
     fn notify(&self, mut state: MutexGuard<'_, State>) {
-        let wake = state.wake.take();
+        let wakes = std::mem::take(&mut state.wakes);
         drop(state);
         self.is_awaited.store(false, Ordering::Relaxed);
         self.changed.notify_all();
-        if let Some((wake, jobs)) = wake {
+        for (wake, jobs) in wakes {
             jobs.send(move |py| {
                 if let Err(error) = wake.call0(py) {
                     error.write_unraisable(py, None);
                 }
             });
+        }
+    }
+
+    /// Marks the progress as new. Wakes the consumer if it reports progress.
+    fn end_report(&self, mut state: MutexGuard<'_, State>) {
+        state.version += 1;
+        if self.reports_progress {
+            self.notify(state);
         }
     }
 }
@@ -173,8 +184,7 @@ impl Producer {
             counts, in_flight, ..
         } = &mut state.progress;
         change(counts, in_flight);
-        state.version += 1;
-        self.shared.changed.notify_all();
+        self.shared.end_report(state);
     }
 
     /// Runs queries in this thread and ends the stream.
@@ -233,8 +243,7 @@ impl Sink for Producer {
             state.progress.counts = progress.counts.clone();
             state.progress.total = progress.total.or(state.progress.total);
             state.progress.in_flight = progress.in_flight;
-            state.version += 1;
-            self.shared.changed.notify_all();
+            self.shared.end_report(state);
         }
     }
 
@@ -335,7 +344,7 @@ pub(crate) fn spawn(
     on_progress: Option<Py<PyAny>>,
     run: impl FnOnce(Producer) + Send + 'static,
 ) -> PyResult<Stream> {
-    let shared = Shared::new(total, skipped);
+    let shared = Shared::new(total, skipped, on_progress.is_some());
     let producer = Producer {
         shared: shared.clone(),
         buffer: Vec::with_capacity(BATCH),
@@ -419,7 +428,7 @@ impl Stream {
         let mut state = lock(&self.consumer.shared.state);
         let is_waiting = state.queue.is_empty() && state.end.is_none();
         if is_waiting {
-            state.wake = Some((wake, jobs));
+            state.wakes.push((wake, jobs));
             self.consumer
                 .shared
                 .is_awaited

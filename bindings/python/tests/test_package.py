@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,6 +64,23 @@ def test_distribution_has_another_name_and_no_script() -> None:
 def test_licenses_are_those_of_the_project() -> None:
     for name in ("LICENSE-MIT", "LICENSE-APACHE"):
         assert (ROOT / name).read_bytes() == (ROOT / "bindings/python" / name).read_bytes()
+
+
+def test_version_is_that_of_the_project() -> None:
+    versions = [
+        re.search(r'^version = "(.+)"$', (ROOT / file).read_text(encoding="utf-8"), re.MULTILINE)
+        for file in ("Cargo.toml", "bindings/python/Cargo.toml")
+    ]
+    assert {version and version[1] for version in versions} == {hailer_query.__version__}
+
+
+def test_each_dependency_has_its_reason() -> None:
+    manifest = (ROOT / "bindings/python/Cargo.toml").read_text(encoding="utf-8")
+    lines = manifest.split("[dependencies]\n")[1].split("\n[")[0].strip().splitlines()
+    names = [line for line in lines if not line.startswith("#")]
+    assert len(names) >= 6
+    for before, line in zip([""] + lines, lines):
+        assert line.startswith("#") or before.startswith("#"), f"{line}: the line above it must state the reason"
 
 
 def test_types_are_correct(tmp_path: Path) -> None:

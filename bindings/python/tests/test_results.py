@@ -175,6 +175,37 @@ def test_progress_is_reported(farm: Farm) -> None:
     assert asyncio.run(main()) == 60 and seen and seen[-1].answered > 0
 
 
+def test_progress_is_reported_while_no_server_answers(silent: str) -> None:
+    target = f"a2s://{silent}"
+    seen: list[Progress] = []
+
+    async def main() -> int:
+        results = sweep(target, timeout=0.5, retries=0, on_progress=seen.append)
+        return len([result async for result in results])
+
+    assert asyncio.run(main()) == 1
+    assert sum(progress.in_flight == 1 for progress in seen) >= 2
+    seen.clear()
+    assert len(list(sweep(target, timeout=0.5, retries=0, on_progress=seen.append))) == 1
+    assert sum(progress.in_flight == 1 for progress in seen) >= 2
+
+
+def test_two_tasks_share_a_stream(farm: Farm) -> None:
+    targets = farm.targets("a2s", 200)
+
+    async def main() -> list[str]:
+        results = sweep(targets, rate=400, per_network=400)
+
+        async def take() -> list[str]:
+            return [result.target async for result in results]
+
+        first, second = await asyncio.gather(take(), take())
+        assert first and second
+        return first + second
+
+    assert sorted(asyncio.run(main())) == sorted(targets)
+
+
 def test_exception_of_a_progress_function_is_raised(farm: Farm) -> None:
     def fail(progress: Progress) -> None:
         raise RuntimeError(f"{progress.answered} answered")

@@ -158,7 +158,7 @@ class Results(Iterator[Result], AsyncIterator[Result]):
             await self._wait()
 
     async def _wait(self) -> None:
-        """Waits until there is something to take."""
+        """Waits until there is something to take or to report."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
