@@ -20,16 +20,14 @@ use compact_str::CompactString;
 use core::ops::Range;
 use memchr::memchr_iter;
 
-/// Ping in milliseconds of a player whose latency is unknown. Clients take players with a ping of 0
-/// for bots, and one of them for spectators.
-pub(crate) const UNKNOWN_PING_MS: i32 = 1;
-
 /// Most pairs of an infostring.
 pub const MAX_PAIRS: usize = 512;
 /// Room for the pairs of most replies.
 const USUAL_PAIRS: usize = 24;
 /// Lists of pairs whose keys have the same [`bucket`].
 const BUCKETS: usize = 32;
+/// Room for the lines of most replies.
+const USUAL_LINES: usize = 9;
 /// Most lines of a reply.
 pub const MAX_LINES: usize = 1_024;
 /// Longest key or value that is written, in bytes.
@@ -52,13 +50,19 @@ impl Pair<'_> {
     }
 }
 
-/// Deviations that the reader of an infostring notes, and the charset of its notes.
+/// What a protocol notes about its texts, and how it decodes them.
 #[derive(Clone, Copy, Debug)]
-pub struct PairDeviations {
+pub struct Dialect {
     /// A key has no value.
     pub no_value: &'static Deviation,
     /// A key occurs twice.
     pub duplicate: &'static Deviation,
+    /// A reply has an empty line.
+    pub empty_line: &'static Deviation,
+    /// The last line has no line feed. `None` if it needs none.
+    pub no_line_feed: Option<&'static Deviation>,
+    /// A second infostring follows the players. `None` if such a line is a player.
+    pub variables_after_players: Option<&'static Deviation>,
     /// Decodes a key or value.
     pub decode: fn(&[u8]) -> CompactString,
 }
@@ -84,9 +88,9 @@ impl<'a> Infostring<'a> {
         bytes: &'a [u8],
         at: usize,
         notes: &mut Notes,
-        deviations: PairDeviations,
+        dialect: &Dialect,
     ) -> Result<Self, Error> {
-        Self::read_open(bytes, at, &[], notes, deviations)
+        Self::read_open(bytes, at, &[], notes, dialect)
     }
 
     /// Parses an infostring with backslashes in these [values](open_values).
@@ -99,14 +103,14 @@ impl<'a> Infostring<'a> {
         at: usize,
         open: &[Range<usize>],
         notes: &mut Notes,
-        deviations: PairDeviations,
+        dialect: &Dialect,
     ) -> Result<Self, Error> {
         let mut info = Self {
             pairs: Vec::with_capacity(USUAL_PAIRS),
             buckets: [0; BUCKETS],
             utf8: Utf8::start_of(bytes),
         };
-        info.add(bytes, at, open, notes, deviations)?;
+        info.add(bytes, at, open, notes, dialect)?;
         Ok(info)
     }
 
@@ -120,9 +124,9 @@ impl<'a> Infostring<'a> {
         bytes: &'a [u8],
         at: usize,
         notes: &mut Notes,
-        deviations: PairDeviations,
+        dialect: &Dialect,
     ) -> Result<(), Error> {
-        self.add(bytes, at, &[], notes, deviations)
+        self.add(bytes, at, &[], notes, dialect)
     }
 
     fn add(
@@ -131,7 +135,7 @@ impl<'a> Infostring<'a> {
         at: usize,
         open: &[Range<usize>],
         notes: &mut Notes,
-        deviations: PairDeviations,
+        dialect: &Dialect,
     ) -> Result<(), Error> {
         let pieces = pieces_except(bytes, b'\\', open);
         let mut pieces = pieces.map(|(range, piece)| (at + range.start, piece));
@@ -147,16 +151,16 @@ impl<'a> Infostring<'a> {
             let Some((value_at, value)) = pieces.next() else {
                 // A separator at the end has no key after it.
                 notes.field(key_at..end, "key", || {
-                    format!("{:?}", (deviations.decode)(key))
+                    format!("{:?}", (dialect.decode)(key))
                 });
-                notes.deviation(deviations.no_value, key_at);
+                notes.deviation(dialect.no_value, key_at);
                 break;
             };
             notes.field(key_at..end, "key", || {
-                format!("{:?}", (deviations.decode)(key))
+                format!("{:?}", (dialect.decode)(key))
             });
             notes.field(value_at..value_at + value.len(), "value", || {
-                format!("{:?}", (deviations.decode)(value))
+                format!("{:?}", (dialect.decode)(value))
             });
             let mut last = None;
             let same = self.of_bucket(key);
@@ -164,7 +168,7 @@ impl<'a> Infostring<'a> {
                 .inspect(|(place, _)| last = Some(*place))
                 .any(|(_, pair)| pair.key == key);
             if is_known {
-                notes.deviation(deviations.duplicate, key_at);
+                notes.deviation(dialect.duplicate, key_at);
                 continue;
             }
             if self.pairs.len() == MAX_PAIRS {
@@ -304,8 +308,63 @@ pub fn open_values(bytes: &[u8], keys: &[&str]) -> Vec<Range<usize>> {
     values
 }
 
+/// Parses an infostring and the lines of players after it, at offset `at`. `read` returns `None` for
+/// a line of another kind. Lines of NULs are no players.
+///
+/// # Errors
+///
+/// As [`Infostring::read`], and if there are more than 1,024 players.
+pub fn read_lines<'a, L>(
+    bytes: &'a [u8],
+    at: usize,
+    notes: &mut Notes,
+    dialect: &Dialect,
+    read: impl Fn(&'a [u8], usize, &mut Notes) -> Option<L>,
+) -> Result<(Infostring<'a>, Vec<L>), Error> {
+    let note = |deviation: Option<_>, at, notes: &mut Notes| {
+        if let Some(deviation) = deviation {
+            notes.deviation(deviation, at);
+        }
+    };
+    let mut lines = pieces(bytes, b'\n').map(|(range, line)| (at + range.start, line));
+    let (info_at, first) = lines.next().unwrap_or((at, b""));
+    let mut info = Infostring::read(first, info_at, notes, dialect)?;
+    let mut players = Vec::with_capacity(USUAL_LINES);
+    let mut lines = lines.peekable();
+    if lines.peek().is_none() {
+        note(dialect.no_line_feed, at + bytes.len(), notes);
+    }
+    while let Some((at, line)) = lines.next() {
+        let is_last = lines.peek().is_none();
+        if line.iter().all(|byte| *byte == 0) {
+            note((!is_last).then_some(dialect.empty_line), at, notes);
+            continue;
+        }
+        if is_last {
+            note(dialect.no_line_feed, at + line.len(), notes);
+        }
+        if let Some(deviation) = dialect
+            .variables_after_players
+            .filter(|_| line.starts_with(b"\\"))
+        {
+            notes.deviation(deviation, at);
+            info.extend(line, at, notes, dialect)?;
+            continue;
+        }
+        notes.group("players", players.len());
+        if let Some(player) = read(line, at, notes) {
+            if players.len() == MAX_LINES {
+                return Err(Error::limit("player", at, MAX_LINES));
+            }
+            players.push(player);
+        }
+        notes.ungroup();
+    }
+    Ok((info, players))
+}
+
 /// Returns the pieces between separators, with their ranges.
-pub fn pieces(bytes: &[u8], separator: u8) -> impl Iterator<Item = (Range<usize>, &[u8])> {
+fn pieces(bytes: &[u8], separator: u8) -> impl Iterator<Item = (Range<usize>, &[u8])> {
     pieces_except(bytes, separator, &[])
 }
 
@@ -495,15 +554,18 @@ mod tests {
         help: "a test",
     };
 
-    const DEVIATIONS: PairDeviations = PairDeviations {
+    const DIALECT: &Dialect = &Dialect {
         no_value: &NO_VALUE,
         duplicate: &DUPLICATE,
+        empty_line: &NO_VALUE,
+        no_line_feed: None,
+        variables_after_players: None,
         decode,
     };
 
     fn read(bytes: &[u8]) -> (Result<Vec<Rule>, Error>, Vec<&'static str>) {
         let mut notes = Notes::explaining();
-        let info = Infostring::read(bytes, 5, &mut notes, DEVIATIONS);
+        let info = Infostring::read(bytes, 5, &mut notes, DIALECT);
         assert!(notes.fields().iter().all(|field| field.range.start >= 5));
         let rules = info.map(|info| info.rules(decode));
         (rules, notes.met().map(|met| met.name).collect())
@@ -553,7 +615,7 @@ mod tests {
     #[test]
     fn keys_are_taken_in_order_of_preference() {
         let bytes = b"\\b\\\\a\\x\\n\\7\\m\\-2";
-        let mut info = Infostring::read(bytes, 0, &mut Notes::default(), DEVIATIONS).unwrap();
+        let mut info = Infostring::read(bytes, 0, &mut Notes::default(), DIALECT).unwrap();
         assert_eq!(
             info.take_text(&["b", "a"]).as_deref(),
             Some("x"),

@@ -7,6 +7,7 @@
 
 pub mod doom3;
 pub mod infostring;
+mod players;
 pub mod quake1;
 pub mod quake2;
 pub mod quake3;

@@ -7,7 +7,8 @@
 use super::message::{self, END, Game, MAX_PLAYERS, Request};
 use crate::model::{Carets, Codes, Player, Status, Value, without_controls};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
-use crate::protocols::quake::infostring::{MAX_WRITTEN, UNKNOWN_PING_MS, wire_name};
+use crate::protocols::quake::infostring::{MAX_WRITTEN, wire_name};
+use crate::protocols::quake::players::{MAX_COUNT, UNKNOWN_PING_MS, extra, fitting, flag, number};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
 use alloc::string::{String, ToString};
@@ -30,8 +31,6 @@ const MAX_NAME: usize = 32;
 const FRAME_BYTES: usize = 100;
 /// Game of Quake Wars without a mod.
 const QUAKE_WARS_GAME: &str = "baseETQW-1";
-/// Largest count that is sent.
-const MAX_COUNT: i64 = 99_999;
 /// Rate of players if the status has none, as the games have it by default.
 const DEFAULT_RATE: u32 = 16_000;
 
@@ -259,38 +258,25 @@ fn map(status: &Status, game: Game) -> Option<String> {
 
 /// Returns the players that fit, each with the number of its place.
 fn players(status: &Status, game: Game, room: usize) -> Vec<Vec<u8>> {
-    let mut length = 0;
     let list = status.players.list.iter().take(MAX_PLAYERS).enumerate();
-    let players = list.map(|(place, player)| encode(place as u8, player, game));
-    players
-        .take_while(|player| {
-            length += player.len();
-            length <= room
-        })
-        .collect()
+    fitting(
+        list.map(|(place, player)| encode(place as u8, player, game)),
+        room,
+    )
 }
 
 fn encode(id: u8, player: &Player, game: Game) -> Vec<u8> {
-    let extra = |key: &str| {
-        let extra = player.extra.iter().find(|extra| extra.key == key);
-        extra.map(|extra| &extra.value)
-    };
     let text = |text: &str| {
         let text = without_controls(text);
         [cut(&text, MAX_NAME).as_bytes(), b"\0"].concat()
     };
-    let clan = match extra("clan") {
+    let clan = match extra(player, "clan") {
         Some(Value::Str(clan)) => text(clan),
         _ => text(""),
     };
-    let rate = match extra("rate") {
-        Some(Value::Int(rate)) => u32::try_from(*rate).unwrap_or(DEFAULT_RATE),
-        _ => DEFAULT_RATE,
-    };
-    let is_bot = match extra("bot") {
-        Some(Value::Bool(is_bot)) => Some(*is_bot),
-        _ => None,
-    };
+    let rate = number(player, "rate").and_then(|rate| u32::try_from(rate).ok());
+    let rate = rate.unwrap_or(DEFAULT_RATE);
+    let is_bot = flag(player, "bot");
     let latency = player.latency_ms.unwrap_or(UNKNOWN_PING_MS);
     // Doom 3 and Quake 4 have no flag: clients take a ping of 0 for a bot.
     let ping = match is_bot {

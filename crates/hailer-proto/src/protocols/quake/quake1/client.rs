@@ -5,6 +5,7 @@ use super::deviation::*;
 use super::message::{Game, Line, Reply, Request, bit};
 use crate::model::{Extra, Player, Status, Text};
 use crate::protocol::{Ask, Cookie, Depth, Fault};
+use crate::protocols::quake::players::Counts;
 use crate::wire::charset;
 use crate::wire::{Notes, Reader, hexadecimal};
 use alloc::vec::Vec;
@@ -63,21 +64,14 @@ fn convert(reply: Reply<'_>, notes: &mut Notes) -> Status {
     if game == Game::HexenWorld {
         status.extra.push(Extra::new("hexenworld", true));
     }
-    let lines = players.len() as i64;
-    let clients = info.take_number(&["clients"]);
-    let listed = info.take_number(&["listed"]);
-    let online = clients.unwrap_or(lines).max(lines);
-    if listed.or(clients).is_some_and(|expected| lines < expected) {
-        notes.deviation(&MISSING_PLAYERS, 0);
-    }
-    status.players.online = Some(online);
+    let counts = Counts::take(&mut info, players.len(), &MISSING_PLAYERS, notes);
+    status.players.online = Some(counts.online);
     let kinds = players.iter().filter_map(|player| player.is_bot);
     if kinds.clone().count() > 0 {
         status.players.bots = Some(kinds.filter(|is_bot| *is_bot).count() as i64);
     }
     status.rules = info.rules(charset::decode);
-    let is_withheld = listed == Some(0) && lines == 0 && online > 0;
-    if !is_withheld {
+    if !counts.is_withheld {
         status
             .players
             .set_list(players.into_iter().map(player).collect());

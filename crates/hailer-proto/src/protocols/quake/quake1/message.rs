@@ -1,9 +1,7 @@
 //! Bytes ⇄ messages. The only file that knows the layout (spec/quake1.md#2 to #4).
 
 use super::deviation::*;
-use crate::protocols::quake::infostring::{
-    Infostring, MAX_LINES, PairDeviations, Word, pieces, words,
-};
+use crate::protocols::quake::infostring::{Dialect, Infostring, Word, read_lines, words};
 use crate::wire::charset;
 use crate::wire::{Error, Notes, Reader, counted};
 use alloc::{format, vec::Vec};
@@ -17,9 +15,12 @@ pub const SPECTATOR_SCORE: i64 = -9_999;
 
 const STATUS: &[u8] = b"status";
 const REPLY: u8 = b'n';
-const DEVIATIONS: PairDeviations = PairDeviations {
+const DIALECT: Dialect = Dialect {
     no_value: &NO_VALUE,
     duplicate: &DUPLICATE_KEY,
+    empty_line: &EMPTY_LINE,
+    no_line_feed: None,
+    variables_after_players: None,
     decode: charset::decode,
 };
 
@@ -184,33 +185,17 @@ impl<'a> Reply<'a> {
                 rest
             }
         };
-        let mut lines = pieces(text, b'\n').map(|(range, line)| (at + range.start, line));
-        let (info_at, first) = lines.next().unwrap_or((at, b""));
-        let info = Infostring::read(first, info_at, notes, DEVIATIONS)?;
-        let mut players = Vec::new();
-        let mut lines = lines.peekable();
-        while let Some((at, line)) = lines.next() {
-            // More than one NUL ends the reply.
-            if line.iter().all(|byte| *byte == 0) {
-                if lines.peek().is_some() {
-                    notes.deviation(&EMPTY_LINE, at);
-                }
-                continue;
-            }
+        let (info, players) = read_lines(text, at, notes, &DIALECT, |line, at, notes| {
             // A stream of the match, not a player.
             if line.starts_with(b"qtv ") {
+                notes.ungroup();
                 notes.field(at..at + line.len(), "stream", || {
                     counted(line.len(), "byte")
                 });
-                continue;
+                return None;
             }
-            if players.len() == MAX_LINES {
-                return Err(Error::limit("player", at, MAX_LINES));
-            }
-            notes.group("players", players.len());
-            players.push(Line::read(line, at, notes));
-            notes.ungroup();
-        }
+            Some(Line::read(line, at, notes))
+        })?;
         Ok(Self {
             game,
             info,

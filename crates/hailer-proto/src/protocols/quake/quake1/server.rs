@@ -7,13 +7,12 @@
 use super::message::{self, Game, Request, SPECTATOR_SCORE, bit};
 use crate::model::{Codes, Player, Rule, Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
-use crate::protocols::quake::infostring::{
-    InfostringWriter, MAX_LINES, UNKNOWN_PING_MS, wire_name,
-};
+use crate::protocols::quake::infostring::{InfostringWriter, wire_name};
+use crate::protocols::quake::players::{Facts, UNKNOWN_PING_MS, extra, fitting, flag, number};
 use crate::token::Epoch;
+use crate::wire::Notes;
 use crate::wire::charset;
-use crate::wire::{Notes, cut};
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::{format, vec::Vec};
 use core::net::SocketAddr;
 
@@ -22,15 +21,8 @@ use core::net::SocketAddr;
 pub type MaxReply = crate::protocol::MaxReply<1_000, 1_400>;
 /// Longest infostring in bytes.
 const MAX_INFO: usize = 800;
-/// Longest infostring of a short reply: with headers, the reply is at most 3 times as long as the
-/// shortest request.
-const MAX_TINY_INFO: usize = 75;
-/// Longest name in a short reply, in bytes.
-const MAX_TINY_NAME: usize = 24;
 /// Longest name, skin and team of a player in bytes.
 const MAX_NAME: usize = 31;
-/// Largest count that is sent.
-const MAX_COUNT: i64 = 99_999;
 /// Header, command, the longest counts with their keys, line feed and NUL.
 const FRAME_BYTES: usize = 5 + 1 + 14 + 13 + 1 + 1;
 
@@ -92,14 +84,7 @@ impl Quake1Responder {
     pub fn new(status: &Status, config: &Quake1Config) -> Self {
         let status = &*status.with_codes(Codes::None);
         let max_reply = config.max_reply.bytes();
-        let count = |count: i64| count.clamp(0, MAX_COUNT);
-        let clients = count(status.players.count());
-        let max = status.players.max.map(|max| count(max).to_string());
-        let names = status.name.iter().chain(&status.motd);
-        let mut names = names.map(|name| charset::encode(&name.raw().replace('\n', " ")));
-        let name = names
-            .find(|name| !name.trim().is_empty())
-            .unwrap_or_default();
+        let facts = Facts::new(status, charset::encode);
         let encode =
             |text: &Option<compact_str::CompactString>| text.as_deref().map(charset::encode);
         let rules = status.rules.iter().map(|rule| Rule {
@@ -109,11 +94,10 @@ impl Quake1Responder {
         let rules: Vec<Rule> = rules.collect();
         let reply = |is_complete: bool| {
             let mut out = InfostringWriter::new(MAX_INFO);
-            out.pair("hostname", &name)
+            out.pair("hostname", &facts.name)
                 .option("map", encode(&status.map).as_deref())
-                .option("maxclients", max.as_deref());
-            let password = status.has_password.map(|has| if has { "1" } else { "0" });
-            out.option("needpass", password)
+                .option("maxclients", facts.max.as_deref())
+                .option("needpass", facts.password)
                 .option("*gamedir", encode(&status.game).as_deref())
                 .option("mode", encode(&status.mode).as_deref())
                 .option("*version", encode(&status.version).as_deref())
@@ -122,25 +106,12 @@ impl Quake1Responder {
                 .rules(&rules);
             let mut reply = guard(out.finish());
             let lines = lines(status, is_complete, max_reply - FRAME_BYTES - reply.len());
-            // More players than counted would be a contradiction.
-            let listed = Some(lines.len() as i64).filter(|listed| *listed <= clients);
-            let listed = listed.unwrap_or(0);
-            if listed != clients {
-                reply.extend(format!("\\clients\\{clients}\\listed\\{listed}").bytes());
-            }
-            reply.push(b'\n');
-            for line in lines.iter().take(listed as usize) {
-                reply.extend(line.bytes());
-            }
+            let (counts, lines) = facts.list(lines, false);
+            reply.extend([&counts, "\n", &lines].concat().bytes());
             reply.push(0);
             reply
         };
-        let mut out = InfostringWriter::new(MAX_TINY_INFO);
-        out.option("maxclients", max.as_deref())
-            .pair("clients", &clients.to_string())
-            .pair("listed", "0")
-            .pair("hostname", cut(&name, MAX_TINY_NAME));
-        let mut tiny = out.finish();
+        let mut tiny = facts.tiny();
         tiny.extend(b"\n\0");
         Self {
             game: config.game,
@@ -196,45 +167,16 @@ impl Responder for Quake1Responder {
 
 /// Returns the player lines that fit.
 fn lines(status: &Status, is_complete: bool, room: usize) -> Vec<String> {
-    let mut length = 0;
-    let list = status.players.list.iter().take(MAX_LINES).enumerate();
-    let has_kinds = status
-        .players
-        .list
-        .iter()
-        .any(|player| flag(player, "bot").is_some());
-    let lines = list
-        .filter(|(_, player)| is_complete || !is_spectator(player))
-        .map(|(place, player)| line(place, player, is_complete, has_kinds));
-    lines
-        .take_while(|line| {
-            length += line.len();
-            length <= room
-        })
-        .collect()
+    let list = &status.players.list;
+    let has_kinds = list.iter().any(|player| flag(player, "bot").is_some());
+    let shown = list.iter().enumerate();
+    let shown = shown.filter(|(_, player)| is_complete || !is_spectator(player));
+    let lines = shown.map(|(place, player)| line(place, player, is_complete, has_kinds));
+    fitting(lines, room)
 }
 
 fn is_spectator(player: &Player) -> bool {
     flag(player, "spectator") == Some(true)
-}
-
-fn extra<'a>(player: &'a Player, key: &str) -> Option<&'a Value> {
-    let extra = player.extra.iter().find(|extra| extra.key == key)?;
-    Some(&extra.value)
-}
-
-fn flag(player: &Player, key: &str) -> Option<bool> {
-    match extra(player, key) {
-        Some(Value::Bool(flag)) => Some(*flag),
-        _ => None,
-    }
-}
-
-fn number(player: &Player, key: &str) -> Option<i64> {
-    match extra(player, key) {
-        Some(Value::Int(number)) => Some(*number),
-        _ => None,
-    }
 }
 
 /// Encodes a text between quotes.
@@ -289,6 +231,7 @@ mod tests {
     use super::super::message::Reply;
     use super::*;
     use crate::model::{Extra, Text};
+    use crate::protocols::quake::players::MAX_COUNT;
     use alloc::vec;
 
     fn answer(status: &Status, request: &[u8]) -> (Verdict, Vec<u8>) {

@@ -6,6 +6,7 @@ use super::message::{Line, PROTOCOL, Reply, Request, Summary};
 use crate::model::{Extra, Player, Status, Text};
 use crate::protocol::{Ask, Depth, Exchange, Fault, Input, Step};
 use crate::protocols::quake::infostring::{Infostring, decode};
+use crate::protocols::quake::players::{Counts, add_count};
 use crate::wire::Notes;
 use alloc::{boxed::Box, vec::Vec};
 
@@ -79,7 +80,7 @@ impl Quake2Exchange {
             (Request::Info(_), Reply::Info(summary)) => Step::Done(complete(
                 self.status.take().unwrap_or_default(),
                 summary,
-                &notes,
+                notes,
             )),
             (Request::Info(_), Reply::WrongVersion) => match self.status.take() {
                 // The status has everything except for a second count.
@@ -103,15 +104,11 @@ impl Quake2Exchange {
         mut notes: Notes,
         out: &mut Vec<u8>,
     ) -> Step {
-        let clients = info.number("clients");
-        let expected = info.number("listed").or(clients);
-        if expected.is_some_and(|expected| (players.len() as i64) < expected) {
-            notes.deviation(&MISSING_PLAYERS, 0);
-        }
+        let has_count = info.number("clients").is_some();
         let protocol = info.number("protocol").unwrap_or(PROTOCOL);
-        let mut status = status(info, players, self.has_players);
+        let mut status = status(info, players, self.has_players, &mut notes);
         status.deviations = notes.met().collect();
-        if clients.is_some() || self.stage > 0 {
+        if has_count || self.stage > 0 {
             return Step::Done(status);
         }
         self.status = Some(status);
@@ -143,27 +140,24 @@ impl Exchange for Quake2Exchange {
 }
 
 /// Adds name, map and counts of an info reply to a status.
-fn complete(mut status: Box<Status>, summary: Summary<'_>, notes: &Notes) -> Box<Status> {
+fn complete(mut status: Box<Status>, summary: Summary<'_>, mut notes: Notes) -> Box<Status> {
     let filled = |bytes| Some(bytes).filter(|bytes: &&[u8]| !bytes.is_empty());
     let name = filled(summary.name).map(Text::western);
     status.name = status.name.or(name);
     status.map = status.map.or_else(|| filled(summary.map).map(decode));
     status.players.max = status.players.max.or(Some(summary.max));
-    let listed = status.players.online;
-    if listed.is_none_or(|listed| listed < summary.online) {
-        status.players.online = Some(summary.online);
-        if listed.is_some() {
-            status.deviations.push(&MISSING_PLAYERS);
-            let list = core::mem::take(&mut status.players.list);
-            status.players.set_list(list);
-        }
-    }
+    add_count(&mut status, summary.online, &MISSING_PLAYERS, &mut notes);
     status.add_deviations(notes.met());
     status
 }
 
 /// Converts a status reply (spec/quake2.md#8).
-fn status(mut info: Infostring<'_>, players: Vec<Line<'_>>, has_players: bool) -> Box<Status> {
+fn status(
+    mut info: Infostring<'_>,
+    players: Vec<Line<'_>>,
+    has_players: bool,
+    notes: &mut Notes,
+) -> Box<Status> {
     let mut status = Box::<Status>::default();
     status.name = info.take_filled(&["hostname"]).map(Text::western);
     status.map = info.take_text(&["mapname"]);
@@ -176,12 +170,10 @@ fn status(mut info: Infostring<'_>, players: Vec<Line<'_>>, has_players: bool) -
     status
         .extra
         .extend(protocol.map(|protocol| Extra::new("protocol", protocol)));
-    let lines = players.len() as i64;
-    let online = info.take_number(&["clients"]).unwrap_or(lines).max(lines);
-    status.players.online = Some(online);
-    let is_withheld = info.take_number(&["listed"]) == Some(0) && lines == 0 && online > 0;
+    let counts = Counts::take(&mut info, players.len(), &MISSING_PLAYERS, notes);
+    status.players.online = Some(counts.online);
     status.rules = info.rules(|bytes| info.decode(bytes));
-    if has_players && !is_withheld {
+    if has_players && !counts.is_withheld {
         let player = |line: Line<'_>| Player {
             score: line.score,
             latency_ms: line.ping.and_then(|ping| i32::try_from(ping).ok()),

@@ -2,9 +2,7 @@
 
 use super::deviation::*;
 use crate::protocol::{Direction, Explanation};
-use crate::protocols::quake::infostring::{
-    Infostring, MAX_LINES, PairDeviations, Word, decode, pieces, words,
-};
+use crate::protocols::quake::infostring::{Dialect, Infostring, Word, decode, read_lines, words};
 use crate::wire::{Error, Notes, Reader, whole_number};
 use alloc::{format, vec::Vec};
 
@@ -15,9 +13,12 @@ pub const PROTOCOL: i64 = 34;
 /// Length of the shortest status request in bytes.
 pub(super) const STATUS_REQUEST: usize = OUT_OF_BAND.len() + 6;
 
-const DEVIATIONS: PairDeviations = PairDeviations {
+const DIALECT: Dialect = Dialect {
     no_value: &NO_VALUE,
     duplicate: &DUPLICATE_KEY,
+    empty_line: &EMPTY_LINE,
+    no_line_feed: Some(&NO_LINE_FEED),
+    variables_after_players: None,
     decode,
 };
 
@@ -142,7 +143,9 @@ impl<'a> Reply<'a> {
                 let at = r.at();
                 let rest = r.rest();
                 if kind == "status reply" {
-                    return Self::status(rest, at, notes);
+                    let line = |line, at, notes: &mut Notes| Some(Line::read(line, at, notes));
+                    let (info, players) = read_lines(rest, at, notes, &DIALECT, line)?;
+                    return Ok(Self::Status(info, players));
                 }
                 r.take(rest.len(), "text")?;
                 r.note(at, "text", || format!("{:?}", decode(rest)));
@@ -201,36 +204,6 @@ impl<'a> Reply<'a> {
         field(count.unwrap_or_default(), count_at).note("players", notes);
         field(max.unwrap_or_default(), slash + 1).note("maximum", notes);
         Ok(Self::Info(summary))
-    }
-
-    fn status(bytes: &'a [u8], at: usize, notes: &mut Notes) -> Result<Self, Error> {
-        let mut lines = pieces(bytes, b'\n').map(|(range, line)| (at + range.start, line));
-        let (info_at, first) = lines.next().unwrap_or((at, b""));
-        let info = Infostring::read(first, info_at, notes, DEVIATIONS)?;
-        let mut players = Vec::new();
-        let mut lines = lines.peekable();
-        if lines.peek().is_none() {
-            notes.deviation(&NO_LINE_FEED, at + bytes.len());
-        }
-        while let Some((at, line)) = lines.next() {
-            let is_last = lines.peek().is_none();
-            if line.is_empty() && !is_last {
-                notes.deviation(&EMPTY_LINE, at);
-            }
-            if line.is_empty() || line == b"\0" && is_last {
-                continue;
-            }
-            if is_last {
-                notes.deviation(&NO_LINE_FEED, at + line.len());
-            }
-            if players.len() == MAX_LINES {
-                return Err(Error::limit("player", at, MAX_LINES));
-            }
-            notes.group("players", players.len());
-            players.push(Line::read(line, at, notes));
-            notes.ungroup();
-        }
-        Ok(Self::Status(info, players))
     }
 }
 
@@ -306,6 +279,7 @@ pub(super) fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocols::quake::infostring::MAX_LINES;
     use alloc::string::ToString;
     use compact_str::CompactString;
 

@@ -7,9 +7,8 @@
 use super::message::{OUT_OF_BAND, Request};
 use crate::model::{Codes, Status, Value, is_control, without_controls};
 use crate::protocol::{Responder, Verdict};
-use crate::protocols::quake::infostring::{
-    InfostringWriter, MAX_LINES, UNKNOWN_PING_MS, wire_name,
-};
+use crate::protocols::quake::infostring::{InfostringWriter, wire_name};
+use crate::protocols::quake::players::{Facts, UNKNOWN_PING_MS, fitting};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
 use alloc::string::{String, ToString};
@@ -21,17 +20,10 @@ use core::net::SocketAddr;
 pub type MaxReply = crate::protocol::MaxReply<1_000, 1_400>;
 /// Longest infostring in bytes.
 const MAX_INFO: usize = 900;
-/// Longest infostring of a short reply: with headers, the reply is at most 3 times as long as the
-/// shortest request.
-const MAX_TINY_INFO: usize = 75;
-/// Longest name in a short reply, in bytes.
-const MAX_TINY_NAME: usize = 24;
 /// Longest name of a player in bytes. The game accepts 15; its successors more.
 const MAX_NAME: usize = 32;
 /// Longest name and map in an info reply, in bytes.
 const MAX_FIELD: usize = 32;
-/// Largest count that is sent.
-const MAX_COUNT: i64 = 99_999;
 /// Longest counts with their keys, and a line feed.
 const FRAME_BYTES: usize = 14 + 14 + 1;
 
@@ -47,26 +39,17 @@ impl Quake2Responder {
     /// Creates a responder for this status.
     pub fn new(status: &Status, max_reply: MaxReply) -> Self {
         let status = &*status.with_codes(Codes::None);
-        let max_reply = max_reply.bytes();
-        let count = |count: i64| count.clamp(0, MAX_COUNT);
-        let clients = count(status.players.count());
-        let max = status.players.max.map(count);
-        let names = status.name.iter().chain(&status.motd);
-        let mut names = names.map(|name| name.raw().replace('\n', " "));
-        let name = names
-            .find(|name| !name.trim().is_empty())
-            .unwrap_or_default();
+        let facts = Facts::new(status, |text| text.into());
         let protocol = match status.extra("protocol") {
             Some(Value::Int(protocol)) => Some(protocol.to_string()),
             _ => None,
         };
 
         let mut out = InfostringWriter::new(MAX_INFO);
-        out.pair("hostname", &name)
+        out.pair("hostname", &facts.name)
             .option("mapname", status.map.as_deref())
-            .option("maxclients", max.map(|max| max.to_string()).as_deref());
-        let password = status.has_password.map(|has| if has { "1" } else { "0" });
-        out.option("needpass", password)
+            .option("maxclients", facts.max.as_deref())
+            .option("needpass", facts.password)
             .option("protocol", protocol.as_deref())
             .option("gamename", status.game.as_deref())
             .option("version", status.version.as_deref())
@@ -78,41 +61,24 @@ impl Quake2Responder {
         // Without variables, clients would take the reply for a text.
         let has_counts = variables.is_empty();
         full.extend(variables);
-        let lines = lines(status, max_reply - FRAME_BYTES - full.len());
-        // More players than counted would be a contradiction.
-        let listed = Some(lines.len() as i64).filter(|listed| *listed <= clients);
-        let listed = listed.unwrap_or(0);
-        if listed != clients || has_counts {
-            full.extend(format!("\\clients\\{clients}\\listed\\{listed}").bytes());
-        }
-        full.push(b'\n');
-        full.extend(
-            lines
-                .into_iter()
-                .take(listed as usize)
-                .collect::<String>()
-                .bytes(),
-        );
-
-        let mut out = InfostringWriter::new(MAX_TINY_INFO);
-        out.option("maxclients", max.map(|max| max.to_string()).as_deref())
-            .pair("clients", &clients.to_string())
-            .pair("listed", "0")
-            .pair("hostname", cut(&name, MAX_TINY_NAME));
+        let lines = lines(status, max_reply.bytes() - FRAME_BYTES - full.len());
+        let (counts, lines) = facts.list(lines, has_counts);
+        full.extend([&counts, "\n", &lines].concat().bytes());
         let mut tiny = start("print\n");
-        tiny.extend(out.finish());
+        tiny.extend(facts.tiny());
         tiny.push(b'\n');
 
         let map = word(status.map.as_deref().unwrap_or_default());
         let line = format!(
-            "{:>16} {:>8} {clients:>2}/{:>2}\n",
-            cut(&without_controls(&name), MAX_FIELD),
+            "{:>16} {:>8} {:>2}/{:>2}\n",
+            cut(&without_controls(&facts.name), MAX_FIELD),
             if map.is_empty() {
                 "?"
             } else {
                 cut(&map, MAX_FIELD)
             },
-            max.unwrap_or(0),
+            facts.clients,
+            facts.max.as_deref().unwrap_or("0"),
         );
         let mut info = start("info\n");
         info.extend(line.bytes());
@@ -161,19 +127,12 @@ fn word(text: &str) -> String {
 
 /// Returns the player lines that fit.
 fn lines(status: &Status, room: usize) -> Vec<String> {
-    let mut length = 0;
-    let list = status.players.list.iter().take(MAX_LINES);
-    let lines = list.map(|player| {
+    let lines = status.players.list.iter().map(|player| {
         let score = player.score.unwrap_or(0);
         let ping = player.latency_ms.unwrap_or(UNKNOWN_PING_MS);
         format!("{score} {ping} \"{}\"\n", wire_name(player, MAX_NAME))
     });
-    lines
-        .take_while(|line| {
-            length += line.len();
-            length <= room
-        })
-        .collect()
+    fitting(lines, room)
 }
 
 #[cfg(test)]
@@ -181,6 +140,7 @@ mod tests {
     use super::super::message::Reply;
     use super::*;
     use crate::model::{Extra, Player, Rule, Text};
+    use crate::protocols::quake::players::MAX_COUNT;
     use alloc::vec;
 
     const FROM: &str = "192.0.2.7:50000";

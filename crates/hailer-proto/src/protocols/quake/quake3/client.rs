@@ -6,6 +6,7 @@ use super::message::{Kind, Line, Reply, Request};
 use crate::model::{Carets, Extra, Player, Status, Text, Value};
 use crate::protocol::{Ask, Cookie, Depth, Exchange, Input, Step};
 use crate::protocols::quake::infostring::{Infostring, decode};
+use crate::protocols::quake::players::{Counts, add_count};
 use crate::wire::{Notes, Utf8};
 use alloc::{boxed::Box, vec::Vec};
 use compact_str::CompactString;
@@ -156,7 +157,7 @@ impl Quake3Exchange {
                 if count.is_none() {
                     notes.deviation(&NO_COUNT, bytes.len());
                 }
-                let mut status = status(reply, self.has_players);
+                let mut status = status(reply, self.has_players, &mut notes);
                 // A server sends the info alone if it has no status, or one that is too long.
                 let is_part = self.depth == Depth::Full;
                 let unanswered = is_part.then(|| Extra::new("unanswered", "status"));
@@ -170,13 +171,8 @@ impl Quake3Exchange {
 
     fn receive_status(&mut self, reply: Reply<'_>, mut notes: Notes, out: &mut Vec<u8>) -> Step {
         let has_count = reply.info.number("clients").is_some();
-        let expected = reply.info.number("listed").or(reply.info.number("clients"));
-        let listed = reply.players.len() as i64;
-        if expected.is_some_and(|expected| listed < expected) {
-            notes.deviation(&MISSING_PLAYERS, 0);
-        }
         self.is_medal = reply.is_directed || self.is_directed();
-        let mut status = status(reply, self.has_players);
+        let mut status = status(reply, self.has_players, &mut notes);
         status.deviations = notes.met().collect();
         if has_count {
             return Step::Done(status);
@@ -208,22 +204,12 @@ fn complete(mut status: Box<Status>, info: &Infostring<'_>, notes: &mut Notes) -
     match info.number("clients") {
         None => notes.deviation(&NO_COUNT, 0),
         Some(clients) => {
-            let listed = status.players.online.unwrap_or(0);
-            if listed < clients {
-                notes.deviation(&MISSING_PLAYERS, 0);
-                status.players.online = Some(clients);
-                let list = core::mem::take(&mut status.players.list);
-                status.players.set_list(list);
-            }
+            add_count(&mut status, clients, &MISSING_PLAYERS, notes);
             status.players.bots = status.players.bots.or_else(|| bots(info, clients));
         }
     }
     status.players.max = status.players.max.or(info.number("sv_maxclients"));
-    for met in notes.met() {
-        if !status.deviations.contains(&met) {
-            status.deviations.push(met);
-        }
-    }
+    status.add_deviations(notes.met());
     status
 }
 
@@ -266,7 +252,7 @@ pub(super) fn carets<'a>(find: impl Fn(&str) -> Option<&'a [u8]>) -> Carets {
 }
 
 /// Converts a reply to a status (spec/quake3.md#8).
-fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
+fn status(reply: Reply<'_>, has_players: bool, notes: &mut Notes) -> Box<Status> {
     let Reply {
         kind,
         mut info,
@@ -291,22 +277,24 @@ fn status(reply: Reply<'_>, has_players: bool) -> Box<Status> {
     status
         .extra
         .extend(protocol.map(|protocol| Extra::new("protocol", protocol)));
-    let lines = players.len() as i64;
-    let clients = info.number("clients");
-    status.players.bots = bots(&info, clients.unwrap_or(lines).max(lines));
-    status.players.online = match kind {
-        // Unvanquished counts humans.
-        Kind::Info if info.find("daemonver").is_some() => {
-            clients.map(|humans| humans.saturating_add(status.players.bots.unwrap_or(0)))
+    let (online, has_list) = match kind {
+        Kind::Info => {
+            info.take_number(&["listed"]);
+            (info.take_number(&["clients"]), false)
         }
-        Kind::Info => clients,
-        Kind::Status => Some(clients.unwrap_or(lines).max(lines)),
+        Kind::Status => {
+            let counts = Counts::take(&mut info, players.len(), &MISSING_PLAYERS, notes);
+            (Some(counts.online), !counts.is_withheld)
+        }
     };
-    info.take_number(&["clients"]);
+    status.players.bots = bots(&info, online.unwrap_or(0).max(0));
+    // Unvanquished counts humans.
+    let is_humans = kind == Kind::Info && info.find("daemonver").is_some();
+    let others = status.players.bots.filter(|_| is_humans).unwrap_or(0);
+    status.players.online = online.map(|online| online.saturating_add(others));
     info.take_number(&["bots"]);
-    let is_empty = info.take_number(&["listed"]) == Some(0) && lines == 0;
     status.rules = info.rules(|bytes| info.decode(bytes));
-    if kind == Kind::Status && has_players && !(is_empty && status.players.online != Some(0)) {
+    if has_players && has_list {
         let mut list = Vec::with_capacity(players.len());
         for line in &players {
             list.push(player(line, utf8, carets));
@@ -365,7 +353,9 @@ mod tests {
 
     fn converted(body: &str) -> Box<Status> {
         let bytes = [&[0xFF; 4], body.as_bytes()].concat();
-        status(Reply::read(&bytes, &mut Notes::default()).unwrap(), true)
+        let mut notes = Notes::default();
+        let reply = Reply::read(&bytes, &mut notes).unwrap();
+        status(reply, true, &mut notes)
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::deviation::*;
 use crate::protocol::{Direction, Explanation};
 use crate::protocols::quake::infostring::{
-    Infostring, MAX_LINES, PairDeviations, Word, decode, open_values, pieces, words,
+    Dialect, Infostring, Word, decode, open_values, read_lines, words,
 };
 use crate::wire::{Error, Notes, Reader, Utf8, by_content, decimal};
 use alloc::{format, vec::Vec};
@@ -17,8 +17,6 @@ const TO_SERVER: u8 = 2;
 const FROM_SERVER: u8 = 1;
 /// Longest challenge that servers return.
 pub const MAX_CHALLENGE: usize = 128;
-/// Room for the lines of most replies.
-const USUAL_LINES: usize = 9;
 /// Length of the shortest status request in bytes.
 pub(super) const STATUS_REQUEST: usize = OUT_OF_BAND.len() + GET_STATUS.len();
 
@@ -30,9 +28,12 @@ const STATUS: &[u8] = b"statusResponse";
 const CITIZEN_FX: &[u8] = b"\\gamename\\CitizenFX\\";
 /// The keys whose values owners choose, and the key after them, in their order.
 const CITIZEN_FX_KEYS: [&str; 4] = ["hostname", "gametype", "mapname", "iv"];
-const DEVIATIONS: PairDeviations = PairDeviations {
+const DIALECT: Dialect = Dialect {
     no_value: &NO_VALUE,
     duplicate: &DUPLICATE_KEY,
+    empty_line: &EMPTY_LINE,
+    no_line_feed: Some(&NO_LINE_FEED),
+    variables_after_players: Some(&VARIABLES_AFTER_PLAYERS),
     decode,
 };
 
@@ -238,7 +239,7 @@ impl<'a> Reply<'a> {
                 if let Some(range) = open.iter().find(|range| has_backslash(range)) {
                     notes.deviation(&BACKSLASH_IN_VALUE, at + range.start);
                 }
-                let info = Infostring::read_open(info, at, &open, notes, DEVIATIONS)?;
+                let info = Infostring::read_open(info, at, &open, notes, &DIALECT)?;
                 let players = Vec::new();
                 Ok(Self {
                     kind,
@@ -249,62 +250,19 @@ impl<'a> Reply<'a> {
                 })
             }
             Kind::Status => {
-                let reply = Self::status(rest, at, notes)?;
+                let (info, players) = read_lines(rest, at, notes, &DIALECT, |line, at, notes| {
+                    let usual = Line::usual(line).filter(|_| !notes.has_fields());
+                    usual.or_else(|| Some(Line::read(line, at, notes)))
+                })?;
                 Ok(Self {
+                    kind,
+                    info,
+                    players,
                     is_directed,
-                    ..reply
+                    utf8: Utf8::start_of(rest),
                 })
             }
         }
-    }
-
-    fn status(bytes: &'a [u8], at: usize, notes: &mut Notes) -> Result<Self, Error> {
-        let mut lines = pieces(bytes, b'\n').map(|(range, line)| (at + range.start, line));
-        let (info_at, first) = lines.next().unwrap_or((at, b""));
-        let mut info = Infostring::read(first, info_at, notes, DEVIATIONS)?;
-        let mut players = Vec::with_capacity(USUAL_LINES);
-        let mut lines = lines.peekable();
-        if lines.peek().is_none() {
-            notes.deviation(&NO_LINE_FEED, at + bytes.len());
-        }
-        while let Some((at, line)) = lines.next() {
-            let is_last = lines.peek().is_none();
-            if line.is_empty() && !is_last {
-                notes.deviation(&EMPTY_LINE, at);
-            }
-            // Some servers end the text with a NUL.
-            if line.is_empty() || line == b"\0" && is_last {
-                continue;
-            }
-            if is_last {
-                notes.deviation(&NO_LINE_FEED, at + line.len());
-            }
-            if line.starts_with(b"\\") {
-                notes.deviation(&VARIABLES_AFTER_PLAYERS, at);
-                info.extend(line, at, notes, DEVIATIONS)?;
-                continue;
-            }
-            if players.len() == MAX_LINES {
-                return Err(Error::limit("player", at, MAX_LINES));
-            }
-            if !notes.has_fields()
-                && let Some(usual) = Line::usual(line)
-            {
-                players.push(usual);
-                continue;
-            }
-            notes.group("players", players.len());
-            players.push(Line::read(line, at, notes));
-            notes.ungroup();
-        }
-        let kind = Kind::Status;
-        Ok(Self {
-            kind,
-            info,
-            players,
-            is_directed: false,
-            utf8: Utf8::start_of(bytes),
-        })
     }
 }
 
@@ -447,7 +405,7 @@ pub(super) fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocols::quake::infostring::decode;
+    use crate::protocols::quake::infostring::{MAX_LINES, decode};
     use alloc::string::ToString;
 
     #[test]

@@ -8,7 +8,8 @@ use super::client::carets;
 use super::message::{self, Kind, Request};
 use crate::model::{Codes, Status, Value};
 use crate::protocol::{Doc, OptionError, Options, Responder, Verdict};
-use crate::protocols::quake::infostring::{InfostringWriter, UNKNOWN_PING_MS, wire_name};
+use crate::protocols::quake::infostring::{InfostringWriter, wire_name};
+use crate::protocols::quake::players::{Facts, MAX_COUNT, UNKNOWN_PING_MS, fitting};
 use crate::token::Epoch;
 use crate::wire::{Notes, cut};
 use alloc::string::{String, ToString};
@@ -32,8 +33,6 @@ const MAX_TINY_STATUS: usize = 69;
 const MAX_TINY_NAME: usize = 20;
 /// Start of a status reply, longest counts and challenge with their keys, and a line feed.
 const FRAME_BYTES: usize = 19 + 14 + 14 + 11 + message::MAX_CHALLENGE + 1;
-/// Largest count that is sent.
-const MAX_COUNT: i64 = 99_999;
 
 pub(super) static OPTIONS: &[Doc] = &[
     Doc {
@@ -96,17 +95,11 @@ impl Quake3Responder {
     pub fn new(status: &Status, config: &Quake3Config) -> Self {
         let status = &*status.with_codes(codes(status));
         let max_reply = config.max_reply.bytes();
-        let clients = status.players.count().clamp(0, MAX_COUNT);
-        let variables = Variables::new(status, config, clients);
-        let mut info = variables.status(status);
+        let variables = Variables::new(status, config);
+        let mut info = variables.status();
         let lines = lines(status, max_reply - FRAME_BYTES - info.len());
-        // More players than counted would be a contradiction.
-        let listed = Some(lines.len() as i64).filter(|listed| *listed <= clients);
-        let listed = listed.unwrap_or(0);
-        if listed != clients {
-            info.extend(format!("\\clients\\{clients}\\listed\\{listed}").bytes());
-        }
-        let players = lines.into_iter().take(listed as usize).collect::<String>();
+        let (counts, players) = variables.facts.list(lines, false);
+        info.extend(counts.bytes());
         Self {
             info: variables.info(),
             tiny_info: variables.tiny_info(),
@@ -182,111 +175,89 @@ fn write_challenge(challenge: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The variables that the protocol knows.
-struct Variables {
-    name: String,
-    map: Option<String>,
-    game: Option<String>,
-    mode: Option<String>,
-    version: Option<String>,
-    protocol: Option<String>,
-    needs_password: Option<&'static str>,
+struct Variables<'a> {
+    status: &'a Status,
+    facts: Facts,
     clients: String,
     bots: Option<String>,
-    iv: Option<String>,
-    max: Option<String>,
+    protocol: Option<String>,
 }
 
-impl Variables {
-    fn new(status: &Status, config: &Quake3Config, clients: i64) -> Self {
-        let own = |text: &Option<compact_str::CompactString>| text.as_deref().map(String::from);
-        let names = status.name.iter().chain(&status.motd);
-        let mut names = names.map(|name| name.raw().replace('\n', " "));
+impl<'a> Variables<'a> {
+    fn new(status: &'a Status, config: &Quake3Config) -> Self {
         let protocol = match status.extra("protocol") {
             Some(Value::Int(protocol)) => Some(*protocol),
             _ => None,
         };
         let protocol = config.protocol.map(i64::from).or(protocol);
-        let count = |count: i64| count.clamp(0, MAX_COUNT).to_string();
+        let facts = Facts::new(status, |text| text.into());
+        let bots = status.players.bots;
         Self {
-            name: names
-                .find(|name| !name.trim().is_empty())
-                .unwrap_or_default(),
-            map: own(&status.map),
-            game: own(&status.game),
-            mode: own(&status.mode),
-            version: own(&status.version),
+            clients: facts.clients.to_string(),
+            bots: bots.map(|bots| bots.clamp(0, MAX_COUNT).to_string()),
             protocol: protocol.map(|protocol| protocol.to_string()),
-            needs_password: status.has_password.map(|has| if has { "1" } else { "0" }),
-            clients: clients.to_string(),
-            bots: status.players.bots.map(count),
-            iv: status
-                .rules
-                .iter()
-                .find(|rule| rule.key == "iv")
-                .map(|rule| rule.value.as_str().into()),
-            max: status.players.max.map(count),
+            facts,
+            status,
         }
     }
 
     /// Appends the variables that both replies have, the most important first. Only info replies have
     /// the number of clients.
-    fn write(
-        &self,
-        name: &str,
-        password: &str,
-        mode: &str,
-        is_info: bool,
-        out: &mut InfostringWriter,
-    ) {
-        out.pair(name, &self.name)
-            .option("mapname", self.map.as_deref())
-            .option("sv_maxclients", self.max.as_deref())
+    fn write(&self, name: &str, mode: &str, is_info: bool, out: &mut InfostringWriter) {
+        let status = self.status;
+        out.pair(name, &self.facts.name)
+            .option("mapname", status.map.as_deref())
+            .option("sv_maxclients", self.facts.max.as_deref())
             .option("clients", is_info.then_some(&self.clients))
             .option("bots", self.bots.as_deref())
-            .option(password, self.needs_password)
+            .option("g_needpass", self.facts.password)
             .option("protocol", self.protocol.as_deref())
-            .option(mode, self.mode.as_deref())
-            .option("gamename", self.game.as_deref())
-            .option("version", self.version.as_deref());
+            .option(mode, status.mode.as_deref())
+            .option("gamename", status.game.as_deref())
+            .option("version", status.version.as_deref());
     }
 
     fn info(&self) -> Vec<u8> {
         let mut out = InfostringWriter::new(MAX_SHORT_INFO);
-        self.write("hostname", "g_needpass", "gametype", true, &mut out);
+        self.write("hostname", "gametype", true, &mut out);
         // With FiveM's HTTP, clients compare it with that of the variables.
-        out.option("iv", self.iv.as_deref());
+        let iv = self.status.rules.iter().find(|rule| rule.key == "iv");
+        out.option("iv", iv.map(|rule| rule.value.as_str()));
         out.finish()
     }
 
     fn tiny_info(&self) -> Vec<u8> {
         let mut out = InfostringWriter::new(MAX_TINY_INFO);
-        out.option("sv_maxclients", self.max.as_deref())
+        out.option("sv_maxclients", self.facts.max.as_deref())
             .pair("clients", &self.clients)
-            .pair("hostname", cut(&self.name, MAX_TINY_NAME));
+            .pair("hostname", cut(&self.facts.name, MAX_TINY_NAME));
         out.finish()
     }
 
     fn tiny_status(&self) -> Vec<u8> {
         // At least 13 bytes are left for the name.
         const KEYS: usize = "\\sv_maxclients\\\\clients\\\\listed\\0\\sv_hostname\\".len();
-        let counts = self.max.as_ref().map_or(0, String::len) + self.clients.len();
+        let counts = self.facts.max.as_ref().map_or(0, String::len) + self.clients.len();
         let room = MAX_TINY_STATUS - KEYS - counts;
         let mut out = InfostringWriter::new(MAX_TINY_STATUS);
-        out.option("sv_maxclients", self.max.as_deref())
+        out.option("sv_maxclients", self.facts.max.as_deref())
             .pair("clients", &self.clients)
             .pair("listed", "0")
-            .pair("sv_hostname", cut(&self.name, room.min(MAX_TINY_NAME)))
-            .option("mapname", self.map.as_deref());
+            .pair(
+                "sv_hostname",
+                cut(&self.facts.name, room.min(MAX_TINY_NAME)),
+            )
+            .option("mapname", self.status.map.as_deref());
         out.finish()
     }
 
-    fn status(&self, status: &Status) -> Vec<u8> {
+    fn status(&self) -> Vec<u8> {
         let mut out = InfostringWriter::new(MAX_INFO);
         out.reserve("challenge");
-        self.write("sv_hostname", "g_needpass", "g_gametype", false, &mut out);
+        self.write("sv_hostname", "g_gametype", false, &mut out);
         // Clients read these as counts, not as rules.
         out.reserve("clients").reserve("listed").reserve("bots");
-        out.rules(&status.rules);
+        out.rules(&self.status.rules);
         out.finish()
     }
 }
@@ -299,7 +270,6 @@ fn lines(status: &Status, room: usize) -> Vec<String> {
         .iter()
         .map(|player| team(player.team.as_deref()?))
         .collect();
-    let mut length = 0;
     let lines = list.iter().enumerate().map(|(place, player)| {
         let score = player.score.unwrap_or(0);
         let ping = player.latency_ms.unwrap_or(UNKNOWN_PING_MS);
@@ -308,13 +278,7 @@ fn lines(status: &Status, room: usize) -> Vec<String> {
         let name = wire_name(player, MAX_NAME);
         format!("{score} {ping}{team} \"{name}\"\n")
     });
-    lines
-        .take(crate::protocols::quake::infostring::MAX_LINES)
-        .take_while(|line| {
-            length += line.len();
-            length <= room
-        })
-        .collect()
+    fitting(lines, room)
 }
 
 #[cfg(test)]
