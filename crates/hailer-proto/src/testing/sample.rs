@@ -6,7 +6,7 @@
 //!
 //! [`Protocol::sample`]: crate::protocol::Protocol::sample
 
-use crate::model::{Player, Players, Status, Text};
+use crate::model::{Player, Players, Rule, Status, Text};
 use crate::wire::Latin1;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -194,6 +194,16 @@ impl Random {
             .filter(|(i, _)| chosen >> i & 1 == 1)
             .map(|(_, element)| *element)
             .collect()
+    }
+
+    /// Returns some rules of a table, each with one of its values.
+    pub fn rules(&mut self, table: &[(&str, &[&str])]) -> Vec<Rule> {
+        let rules = self.some(table).into_iter();
+        let rules = rules.map(|(key, values)| Rule {
+            key: key.into(),
+            value: self.text(values).into(),
+        });
+        rules.collect()
     }
 
     /// Returns a number of players: low on most servers, 8 on average.

@@ -36,10 +36,7 @@ pub(super) fn status(seed: u64) -> Status {
         key: key.into(),
         value: value.into(),
     };
-    let chosen = random.some(RULES).into_iter();
-    status.rules = chosen
-        .map(|(key, values)| rule(key, &random.text(values)))
-        .collect();
+    status.rules = random.rules(RULES);
     for (key, value) in [("mapname", &status.map), ("version", &status.version)] {
         let value = value.as_deref().unwrap_or_default();
         status.rules.push(rule(key, value));

@@ -415,9 +415,7 @@ fn sample_status(seed: u64) -> Status {
         key: key.into(),
         value: value.into(),
     };
-    for (key, values) in random.some(RULES) {
-        status.rules.push(rule(key, &random.text(values)));
-    }
+    status.rules.extend(random.rules(RULES));
     status
         .rules
         .push(rule("CurrentServerTime", &ticks.to_string()));

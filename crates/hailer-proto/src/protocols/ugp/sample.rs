@@ -1,7 +1,7 @@
 //! Samples of UGP servers.
 
 use super::table;
-use crate::model::{Extra, Rule, Status, Text};
+use crate::model::{Extra, Status, Text};
 use crate::testing::sample::Server;
 
 const RULES: &[(&str, &[&str])] = &[
@@ -25,12 +25,7 @@ pub(super) fn status(seed: u64) -> Status {
     let (id, game) = random.pick(table::GAMES);
     status.game = Some(game.into());
     status.extra.push(Extra::new("game-id", i64::from(id)));
-    let rules = random.some(RULES);
-    let rules = rules.into_iter().map(|(key, values)| Rule {
-        key: key.into(),
-        value: random.text(values).into(),
-    });
-    status.rules = rules.collect();
+    status.rules = random.rules(RULES);
     for (id, player) in (0_i64..).zip(&mut server.players) {
         player.uuid = None;
         player.extra.push(Extra::new("id", id));

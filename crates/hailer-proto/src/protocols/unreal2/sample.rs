@@ -35,10 +35,7 @@ pub(super) fn status(seed: u64) -> Status {
         key: key.into(),
         value: value.into(),
     };
-    let chosen = random.some(RULES).into_iter();
-    status.rules = chosen
-        .map(|(key, values)| rule(key, &random.text(values)))
-        .collect();
+    status.rules = random.rules(RULES);
     if random.below(2) == 0 {
         status.rules.push(rule("Mutator", "MutInstaGib"));
         status.extra.push(Extra {

@@ -1,6 +1,6 @@
 //! Samples of Doom 3 servers.
 
-use crate::model::{Carets, Extra, Rule, Status, Text};
+use crate::model::{Carets, Extra, Status, Text};
 use crate::testing::sample::Server;
 use alloc::format;
 
@@ -26,12 +26,7 @@ pub(super) fn status(seed: u64) -> Status {
     status.version = Some("DOOM 1.3.1.1304 linux-x86".into());
     status.has_password = Some(random.below(8) == 0);
     status.extra.push(Extra::new("protocol-version", "1.41"));
-    let rules = random.some(RULES).into_iter();
-    let rules = rules.map(|(key, values)| Rule {
-        key: key.into(),
-        value: random.text(values).into(),
-    });
-    status.rules = rules.collect();
+    status.rules = random.rules(RULES);
     server.players.truncate(MAX_PLAYERS);
     let mut bots = 0;
     for (id, player) in (0_i64..).zip(&mut server.players) {

@@ -1,6 +1,6 @@
 //! Samples of QuakeWorld servers.
 
-use crate::model::{Extra, Rule, Status, Text};
+use crate::model::{Extra, Status, Text};
 use crate::testing::sample::Server;
 
 const RULES: &[(&str, &[&str])] = &[
@@ -22,12 +22,7 @@ pub(super) fn status(seed: u64) -> Status {
     status.mode = Some(random.text(&["ffa", "2on2", "4on4"]).into());
     status.version = Some(random.text(&["MVDSV 0.36", "FTE 5460"]).into());
     status.has_password = Some(random.below(8) == 0);
-    let rules = random.some(RULES).into_iter();
-    let rules = rules.map(|(key, values)| Rule {
-        key: key.into(),
-        value: random.text(values).into(),
-    });
-    status.rules = rules.collect();
+    status.rules = random.rules(RULES);
     // Longer lists do not fit into a reply.
     server.players.truncate(MAX_PLAYERS);
     for (id, player) in (1_i64..).zip(&mut server.players) {

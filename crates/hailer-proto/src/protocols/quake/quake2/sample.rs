@@ -1,6 +1,6 @@
 //! Samples of Quake 2 servers.
 
-use crate::model::{Extra, Rule, Status, Text};
+use crate::model::{Extra, Status, Text};
 use crate::testing::sample::Server;
 
 const RULES: &[(&str, &[&str])] = &[
@@ -19,12 +19,7 @@ pub(super) fn status(seed: u64) -> Status {
     status.version = Some(random.text(&["3.20", "q2pro r1504", "R1Q2 b8012"]).into());
     status.has_password = Some(random.below(8) == 0);
     status.extra.push(Extra::new("protocol", 34));
-    let rules = random.some(RULES).into_iter();
-    let rules = rules.map(|(key, values)| Rule {
-        key: key.into(),
-        value: random.text(values).into(),
-    });
-    status.rules = rules.collect();
+    status.rules = random.rules(RULES);
     for player in &mut server.players {
         player.uuid = None;
         player.score = Some(random.below(60) as i64 - 5);

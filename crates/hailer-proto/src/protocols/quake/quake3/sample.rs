@@ -1,6 +1,6 @@
 //! Samples of Quake 3 servers.
 
-use crate::model::{Carets, Extra, Rule, Status, Text};
+use crate::model::{Carets, Extra, Status, Text};
 use crate::testing::sample::Server;
 use alloc::format;
 
@@ -24,14 +24,7 @@ pub(super) fn status(seed: u64) -> Status {
     status.version = Some("ioq3 1.36 linux-x86_64".into());
     status.has_password = Some(random.below(8) == 0);
     status.extra.push(Extra::new("protocol", 71));
-    status.rules = random
-        .some(RULES)
-        .into_iter()
-        .map(|(key, values)| Rule {
-            key: key.into(),
-            value: random.text(values).into(),
-        })
-        .collect();
+    status.rules = random.rules(RULES);
     for player in &mut server.players {
         player.uuid = None;
         player.score = Some(random.below(60) as i64 - 5);
