@@ -61,6 +61,55 @@ pub trait Protocol: Sync {
     ) -> Option<Explanation>;
 }
 
+/// A protocol as a value: its facts, and a function for each part. Protocols with one request and one
+/// reply are [simpler](crate::one_request).
+#[derive(Clone, Copy)]
+pub struct Composed {
+    /// Static facts.
+    pub info: &'static Info,
+    /// As [`Protocol::exchange`].
+    pub exchange: fn(&Ask, Cookie) -> Box<dyn Exchange>,
+    /// As [`Protocol::responder`]. `None`: there is no server role.
+    pub responder: Option<MakeResponder>,
+    /// As [`Protocol::sample`].
+    pub sample: fn(u64) -> Status,
+    /// As [`Protocol::explain`].
+    pub explain: fn(&[u8], DatagramContext<'_>, &mut wire::Notes) -> Option<Explanation>,
+}
+
+/// Returns the server role for a status, with keys and options.
+pub type MakeResponder = fn(&Status, &Keys, &Options) -> ResponderResult;
+
+impl Protocol for Composed {
+    fn info(&self) -> &'static Info {
+        self.info
+    }
+
+    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
+        (self.exchange)(ask, cookie)
+    }
+
+    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
+        match self.responder {
+            Some(responder) => responder(status, keys, options),
+            None => Err(OptionError::no_responder(self.info)),
+        }
+    }
+
+    fn sample(&self, seed: u64) -> Status {
+        (self.sample)(seed)
+    }
+
+    fn explain(
+        &self,
+        bytes: &[u8],
+        seen: DatagramContext<'_>,
+        notes: &mut wire::Notes,
+    ) -> Option<Explanation> {
+        (self.explain)(bytes, seen, notes)
+    }
+}
+
 /// Static facts about a protocol. Tables, help texts and tests are made from them. The
 /// [games table](crate::games) names the games of each protocol, and their SRV services.
 ///
@@ -79,6 +128,9 @@ pub struct Info {
     pub ipv6_port: Option<u16>,
     /// When a host without a protocol is probed in this one.
     pub wave: Wave,
+    /// Place in the order in which such a host is probed: 0 for the protocol with the most servers.
+    /// Those with the same place follow in the order of the registry.
+    pub place: u8,
     /// How a client verifies its address before it gets more bytes than it sent.
     pub proof: Proof,
     /// Largest reply of Hailer's responder to an unverified address, with default options.
@@ -127,6 +179,7 @@ impl Info {
         port: 0,
         ipv6_port: None,
         wave: Wave::OwnPorts,
+        place: u8::MAX,
         proof: Proof::Nothing,
         amplification: Amplification {
             request: 1,

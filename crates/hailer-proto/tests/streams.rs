@@ -17,7 +17,7 @@ fn from() -> SocketAddr {
 }
 
 fn protocol() -> &'static dyn Protocol {
-    &minecraft_status::MinecraftStatus
+    &minecraft_status::PROTOCOL
 }
 
 /// A connection to a responder with this status and these options.
@@ -843,7 +843,7 @@ fn legacy_replies_have_the_nearest_named_color() {
 
 #[test]
 fn every_depth_reads_its_fields() {
-    let status = minecraft_status::MinecraftStatus.sample(3);
+    let status = minecraft_status::PROTOCOL.sample(3);
     let keys = Keys::new([7; 16]);
     let responder = protocol()
         .responder(&status, &keys, &Options::default())

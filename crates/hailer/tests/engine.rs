@@ -3,7 +3,7 @@
 
 use hailer::Status;
 use hailer::proto::Text;
-use hailer::proto::minecraft_query::MinecraftQuery;
+use hailer::proto::minecraft_query;
 use hailer::proto::{Keys, Options, Protocol, registry};
 use hailer::respond::{Board, Budget, ListenerConfig, PoolConfig, ResponderPool};
 use std::io::ErrorKind;
@@ -149,7 +149,10 @@ fn a_reload_under_load_loses_no_query() {
     let keys = || Keys::new([7; 16]);
     let fresh = |motd: &str| {
         Board::with_options(
-            vec![(&MinecraftQuery as &dyn Protocol, Options::default())],
+            vec![(
+                &minecraft_query::PROTOCOL as &dyn Protocol,
+                Options::default(),
+            )],
             keys(),
             &status(motd),
         )

@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use hailer::proto::Text;
-use hailer::proto::minecraft_query::MinecraftQuery;
+use hailer::proto::minecraft_query;
 use hailer::proto::protocol::JoinAttempt;
 use hailer::proto::wire::{self, Notes};
 use hailer::proto::{
@@ -138,7 +138,11 @@ fn status(motd: &str) -> Status {
 }
 
 fn board(motd: &str) -> Board {
-    Board::new(&[&MinecraftQuery, &A_LINES, &B_LINES], &status(motd)).unwrap()
+    Board::new(
+        &[&minecraft_query::PROTOCOL, &A_LINES, &B_LINES],
+        &status(motd),
+    )
+    .unwrap()
 }
 
 fn listener(address: SocketAddr, board: &Board) -> ListenerConfig {
@@ -474,7 +478,7 @@ fn a_reload_keeps_sockets_whose_address_stays() {
     let mut open = connect(address);
     open.write_all(b"astatus\n").unwrap();
     assert_eq!(open.read(&mut [0; 64]).unwrap(), 4);
-    let datagrams = Board::new(&[&MinecraftQuery], &status("udp")).unwrap();
+    let datagrams = Board::new(&[&minecraft_query::PROTOCOL], &status("udp")).unwrap();
     pool.reload(vec![listener(ANY, &datagrams)]).unwrap();
     assert_eq!(pool.addresses(), [address]);
     until(|| TcpStream::connect(address).is_err());
@@ -515,7 +519,7 @@ fn a_port_in_use_is_an_error_of_its_transport() {
     );
     assert!(error.to_string().contains("over TCP"), "{error}");
     // Datagrams alone do not need the TCP port.
-    let pool = start(Board::new(&[&MinecraftQuery], &status("udp")).unwrap()).unwrap();
+    let pool = start(Board::new(&[&minecraft_query::PROTOCOL], &status("udp")).unwrap()).unwrap();
     let other = Board::new(&[&A_LINES], &status("tcp")).unwrap();
     let new = listener(address, &board("taken"));
     assert_eq!(

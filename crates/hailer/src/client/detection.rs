@@ -104,7 +104,7 @@ pub(crate) fn schedule_of(game: &Game) -> Vec<StartedWave> {
 /// Returns the protocols to try, in waves. `port` is the one given by the user.
 pub(crate) fn waves(port: Option<u16>) -> [Vec<&'static dyn Protocol>; 3] {
     let mut protocols = catalog::protocols();
-    protocols.sort_by_key(|protocol| registry::rank(protocol.info().id));
+    protocols.sort_by_key(|protocol| protocol.info().place);
     let port = port.map(known_port);
     let usual = port.map(usual_protocols);
     let is_at_home = |protocol: &dyn Protocol| match (&usual, port) {

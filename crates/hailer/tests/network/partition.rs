@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::{ALICE, BOB, is_network, until};
-use hailer::proto::minecraft_query::MinecraftQuery;
+use hailer::proto::minecraft_query;
 use hailer::proto::{Keys, Options, Protocol};
 use hailer::respond::network::{Mode, Network, NetworkConfig};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
@@ -108,7 +108,7 @@ fn member(link: u8, id: &str, mode: Mode) -> Network {
 /// of queries.
 async fn ask(network: &Network, over: Arc<AtomicBool>) -> tokio::task::JoinHandle<u32> {
     let mut updates = network.updates();
-    let protocols: Vec<(&dyn Protocol, _)> = vec![(&MinecraftQuery, Options::default())];
+    let protocols: Vec<(&dyn Protocol, _)> = vec![(&minecraft_query::PROTOCOL, Options::default())];
     let board =
         Board::with_options(protocols, Keys::new([7; 16]), &updates.borrow_and_update()).unwrap();
     let post = ListenerConfig {

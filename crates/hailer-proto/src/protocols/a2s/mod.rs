@@ -35,13 +35,7 @@ pub use bzip2::SAMPLE as COMPRESSED_SAMPLE;
 pub use client::{A2sExchange, MAX_CHALLENGES};
 pub use server::{A2sConfig, A2sResponder, Disclosure};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Discovery, Doc, Info, Proof, Wave};
 use alloc::{boxed::Box, sync::Arc};
 
 /// First four bytes of each message in one datagram.
@@ -49,15 +43,12 @@ pub const SINGLE: &[u8; 4] = b"\xFF\xFF\xFF\xFF";
 /// First four bytes of each part of a split reply.
 pub const SPLIT: &[u8; 4] = b"\xFE\xFF\xFF\xFF";
 
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct A2s;
-
 static INFO: Info = Info {
     id: "a2s",
     title: "A2S",
     port: 27_015,
     wave: Wave::First,
+    place: 2,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::SHORTEST_REQUEST,
@@ -147,30 +138,14 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for A2s {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(A2sExchange::new(ask))
-    }
-
-    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(A2sExchange::new(ask)),
+    responder: Some(|status, keys, options| {
         let config = A2sConfig::read(options)?;
         Ok(Arc::new(A2sResponder::new(status, keys, &config)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen, notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: message::explain,
+};

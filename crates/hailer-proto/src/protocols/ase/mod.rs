@@ -24,24 +24,15 @@ mod server;
 pub use client::AseExchange;
 pub use server::{AseResponder, MaxReply};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
-    Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Ase;
 
 static INFO: Info = Info {
     id: "ase",
     title: "All-Seeing Eye",
     port: 22_126,
     wave: Wave::Later,
+    place: 10,
     amplification: Amplification {
         request: 1,
         reply: MaxReply::DEFAULT,
@@ -65,31 +56,15 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Ase {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(AseExchange::new(ask))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(AseExchange::new(ask)),
+    responder: Some(|status, _, options| {
         options.check(INFO.options)?;
         let max_reply = MaxReply::read(options)?;
         Ok(Arc::new(AseResponder::new(status, max_reply)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen, notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: message::explain,
+};

@@ -21,19 +21,10 @@ pub use client::BattlefieldExchange;
 pub use server::BattlefieldResponder;
 
 use crate::model::{Extra, Status, Text, Value};
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
-    ResponderResult,
-};
+use crate::protocol::{Composed, Doc, Info};
 use crate::testing::sample;
-use crate::token::Keys;
-use crate::wire::Notes;
 use alloc::string::ToString;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Battlefield;
 
 static INFO: Info = Info {
     id: "battlefield",
@@ -87,68 +78,56 @@ static INFO: Info = Info {
     ..Info::CONNECTED
 };
 
-impl Protocol for Battlefield {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(BattlefieldExchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(BattlefieldExchange::new(ask, cookie)),
+    responder: Some(|status, _, options| {
         options.check(INFO.options)?;
         Ok(Arc::new(BattlefieldResponder::new(status)))
-    }
+    }),
+    sample: sample_status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};
 
-    fn sample(&self, seed: u64) -> Status {
-        let mut server = sample::Server::new(seed);
-        let random = &mut server.random;
-        let status = &mut server.status;
-        status.name = Some(Text::unformatted(server.name.clone()));
-        status.game = Some("BF3".into());
-        status.version = Some("1149977".into());
-        status.mode = Some(random.text(&["ConquestLarge0", "RushLarge0"]).into());
-        status.map = Some(random.text(&["MP_001", "MP_017", "XP0_Metro"]).into());
-        status.has_anti_cheat = Some(random.below(2) == 0);
-        status.has_password = Some(random.below(8) == 0);
-        let scores = [300, 300 - random.below(300) as i64];
-        let uptime = 3_600 + random.below(1 << 20) as i64;
-        status.extra = Vec::from([
-            Extra::new("rounds-played", random.below(2) as i64),
-            Extra::new("rounds", 2_i64),
-            Extra::new("scores", Value::List(scores.map(Value::Int).into())),
-            Extra::new("target-score", 0_i64),
-            Extra::new("ranked", true),
-            Extra::new("uptime", uptime),
-            Extra::new("round-time", random.below(3_600) as i64),
-            Extra::new("join-queue", true),
-            Extra::new("region", random.text(&["EU", "NAm"])),
-            Extra::new("ping-site", "ams"),
-            Extra::new("country", "NL"),
-            Extra::new("matchmaking", false),
+fn sample_status(seed: u64) -> Status {
+    let mut server = sample::Server::new(seed);
+    let random = &mut server.random;
+    let status = &mut server.status;
+    status.name = Some(Text::unformatted(server.name.clone()));
+    status.game = Some("BF3".into());
+    status.version = Some("1149977".into());
+    status.mode = Some(random.text(&["ConquestLarge0", "RushLarge0"]).into());
+    status.map = Some(random.text(&["MP_001", "MP_017", "XP0_Metro"]).into());
+    status.has_anti_cheat = Some(random.below(2) == 0);
+    status.has_password = Some(random.below(8) == 0);
+    let scores = [300, 300 - random.below(300) as i64];
+    let uptime = 3_600 + random.below(1 << 20) as i64;
+    status.extra = Vec::from([
+        Extra::new("rounds-played", random.below(2) as i64),
+        Extra::new("rounds", 2_i64),
+        Extra::new("scores", Value::List(scores.map(Value::Int).into())),
+        Extra::new("target-score", 0_i64),
+        Extra::new("ranked", true),
+        Extra::new("uptime", uptime),
+        Extra::new("round-time", random.below(3_600) as i64),
+        Extra::new("join-queue", true),
+        Extra::new("region", random.text(&["EU", "NAm"])),
+        Extra::new("ping-site", "ams"),
+        Extra::new("country", "NL"),
+        Extra::new("matchmaking", false),
+    ]);
+    for (index, player) in server.players.iter_mut().enumerate() {
+        player.uuid = None;
+        player.team = Some((index % 2 + 1).to_string().into());
+        player.score = Some(random.below(5_000) as i64);
+        player.latency_ms = Some(random.below(180) as i32);
+        player.extra = Vec::from([
+            Extra::new("squad", random.below(9) as i64),
+            Extra::new("kills", random.below(40) as i64),
+            Extra::new("deaths", random.below(40) as i64),
+            Extra::new("rank", random.below(145) as i64),
         ]);
-        for (index, player) in server.players.iter_mut().enumerate() {
-            player.uuid = None;
-            player.team = Some((index % 2 + 1).to_string().into());
-            player.score = Some(random.below(5_000) as i64);
-            player.latency_ms = Some(random.below(180) as i32);
-            player.extra = Vec::from([
-                Extra::new("squad", random.below(9) as i64),
-                Extra::new("kills", random.below(40) as i64),
-                Extra::new("deaths", random.below(40) as i64),
-                Extra::new("rank", random.below(145) as i64),
-            ]);
-        }
-        server.finish()
     }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
+    server.finish()
 }

@@ -18,13 +18,9 @@ pub mod message;
 
 pub use client::Cs2dExchange;
 
-use crate::protocol::{Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Protocol};
-use crate::wire::Notes;
+use crate::protocol::{Composed, Doc, Info};
+use crate::testing::sample;
 use alloc::boxed::Box;
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Cs2d;
 
 static INFO: Info = Info {
     id: "cs2d",
@@ -54,21 +50,11 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Cs2d {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(Cs2dExchange::new(ask))
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
-}
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(Cs2dExchange::new(ask)),
+    responder: None,
+    sample: sample::status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};

@@ -21,18 +21,8 @@ mod server;
 pub use client::BedrockExchange;
 pub use server::{BedrockConfig, BedrockResponder};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Discovery, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct MinecraftBedrock;
 
 static INFO: Info = Info {
     id: "minecraft-bedrock",
@@ -41,6 +31,7 @@ static INFO: Info = Info {
     // spec/minecraft-bedrock.md#1
     ipv6_port: Some(19_133),
     wave: Wave::First,
+    place: 3,
     amplification: Amplification {
         request: message::SHORT_PING,
         reply: server::MAX_REPLY,
@@ -73,30 +64,14 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for MinecraftBedrock {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(BedrockExchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(BedrockExchange::new(ask, cookie)),
+    responder: Some(|status, _, options| {
         let config = BedrockConfig::read(options)?;
         Ok(Arc::new(BedrockResponder::new(status, &config)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};

@@ -35,23 +35,15 @@ pub use client::{PORT, StatusExchange};
 pub use server::{MAX_SAMPLE, NEWEST, StatusResponder};
 
 use crate::model::{Extra, Status, Text};
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info, Options, Protocol,
-    ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Composed, Discovery, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct MinecraftStatus;
 
 static INFO: Info = Info {
     id: "minecraft-status",
     title: "Minecraft Status",
     port: PORT,
     wave: Wave::First,
+    place: 0,
     discovery: &[Discovery::Announcement {
         group: lan::GROUP,
         port_of: lan::port_of,
@@ -127,45 +119,33 @@ static INFO: Info = Info {
     ..Info::CONNECTED
 };
 
-impl Protocol for MinecraftStatus {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(StatusExchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(StatusExchange::new(ask, cookie)),
+    responder: Some(|status, _, options| {
         options.check(INFO.options)?;
         Ok(Arc::new(StatusResponder::new(status, options)?))
-    }
+    }),
+    sample: sample_status,
+    explain: |bytes, seen, notes| explain::explain(bytes, seen.direction(), notes),
+};
 
-    fn sample(&self, seed: u64) -> Status {
-        let sample = crate::testing::sample::status(seed);
-        let mut status = Status {
-            // JSON has no ISO-8859-1.
-            motd: sample.motd.map(|motd| Text::legacy(motd.raw())),
-            version: Some("1.21.8".into()),
-            ..Status::default()
-        };
-        status.extra.push(Extra::new("protocol", i64::from(NEWEST)));
-        status.players.online = sample.players.online;
-        status.players.max = sample.players.max;
-        let mut list = sample.players.list;
-        list.truncate(MAX_SAMPLE);
-        if !list.is_empty() {
-            status.players.set_sample(list);
-        }
-        status
+fn sample_status(seed: u64) -> Status {
+    let sample = crate::testing::sample::status(seed);
+    let mut status = Status {
+        // JSON has no ISO-8859-1.
+        motd: sample.motd.map(|motd| Text::legacy(motd.raw())),
+        version: Some("1.21.8".into()),
+        ..Status::default()
+    };
+    status.extra.push(Extra::new("protocol", i64::from(NEWEST)));
+    status.players.online = sample.players.online;
+    status.players.max = sample.players.max;
+    let mut list = sample.players.list;
+    list.truncate(MAX_SAMPLE);
+    if !list.is_empty() {
+        status.players.set_sample(list);
     }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        explain::explain(bytes, seen.direction(), notes)
-    }
+    status
 }

@@ -148,7 +148,7 @@ fn status(reply: &Reply) -> Box<Status> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Mumble, MumbleConfig, MumbleResponder};
+    use super::super::{MumbleConfig, MumbleResponder, PROTOCOL};
     use super::*;
     use crate::{Epoch, Protocol, Responder};
     use alloc::string::ToString;
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn samples_come_back_equal_in_both_forms() {
         for seed in 0..500 {
-            let sample = Mumble.sample(seed);
+            let sample = PROTOCOL.sample(seed);
             let responder = MumbleResponder::new(&sample, &MumbleConfig::default());
             for input in [Input::Start, Input::Timeout] {
                 let mut exchange = MumbleExchange::new(&Ask::default(), Cookie(seed));

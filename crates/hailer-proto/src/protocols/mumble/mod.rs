@@ -22,18 +22,9 @@ pub use client::MumbleExchange;
 pub use server::{MumbleConfig, MumbleResponder};
 
 use crate::model::{Extra, Status};
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
-    Protocol, ResponderResult,
-};
+use crate::protocol::{Amplification, Composed, Doc, Info};
 use crate::testing::sample::Server;
-use crate::token::Keys;
-use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Mumble;
 
 static INFO: Info = Info {
     id: "mumble",
@@ -53,38 +44,26 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Mumble {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(MumbleExchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(MumbleExchange::new(ask, cookie)),
+    responder: Some(|status, _, options| {
         let config = MumbleConfig::read(options)?;
         Ok(Arc::new(MumbleResponder::new(status, &config)))
-    }
+    }),
+    sample: sample_status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};
 
-    fn sample(&self, seed: u64) -> Status {
-        let server = Server::new(seed).finish();
-        let mut status = Status {
-            version: Some("1.5.0".into()),
-            extra: [Extra::new("bandwidth", 558_000)].into(),
-            ..Status::default()
-        };
-        status.players.online = server.players.online;
-        status.players.max = server.players.max;
-        status
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
+fn sample_status(seed: u64) -> Status {
+    let server = Server::new(seed).finish();
+    let mut status = Status {
+        version: Some("1.5.0".into()),
+        extra: [Extra::new("bandwidth", 558_000)].into(),
+        ..Status::default()
+    };
+    status.players.online = server.players.online;
+    status.players.max = server.players.max;
+    status
 }

@@ -32,24 +32,15 @@ pub use auth::{AuthTokens, Endpoints};
 pub use client::OneQueryExchange;
 pub use server::{OneQueryConfig, OneQueryResponder};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Doc, Info, Proof, Wave};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct OneQuery;
 
 static INFO: Info = Info {
     id: "onequery",
     title: "OneQuery V2",
     port: 5520,
     wave: Wave::Last,
+    place: 7,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::CHALLENGE_REQUEST,
@@ -93,33 +84,19 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for OneQuery {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(OneQueryExchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(OneQueryExchange::new(ask, cookie)),
+    responder: Some(|status, keys, options| {
         Ok(Arc::new(OneQueryResponder::new(
             status,
             keys,
             &OneQueryConfig::read(options)?,
         )))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
+    }),
+    sample: sample::status,
+    explain: |bytes, seen, notes| {
         message::explain(bytes, seen, notes).or_else(|| v1::explain(bytes, seen.direction(), notes))
-    }
-}
+    },
+};

@@ -27,6 +27,7 @@ pub static PROTOCOL: OneDatagram = OneDatagram {
         id: "openttd-udp",
         title: "OpenTTD before 12.0",
         port: 3979,
+        place: 12,
         amplification: Amplification {
             request: REQUEST.len(),
             reply: EMPTY_REPLY.len(),

@@ -365,7 +365,7 @@ fn player(entry: &Entry<'_>) -> Player {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Samp, SampConfig, SampResponder};
+    use super::super::{PROTOCOL, SampConfig, SampResponder};
     use super::*;
     use crate::protocol::Destination;
     use crate::testing::memory::{self, Server};
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn servers_of_vice_city_have_no_rules() {
-        let sample = Samp.sample(3);
+        let sample = PROTOCOL.sample(3);
         let options = Options::default().with("game", "vcmp");
         let Step::Done(status) = trip(&sample, &options, VICE_CITY_PORT) else {
             panic!("no status")

@@ -22,24 +22,15 @@ mod server;
 pub use client::SampExchange;
 pub use server::{MaxReply, SampConfig, SampResponder};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
-    Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Samp;
 
 static INFO: Info = Info {
     id: "samp",
     title: "SA-MP",
     port: 7777,
     wave: Wave::Later,
+    place: 9,
     amplification: Amplification {
         request: message::HEADER,
         reply: MaxReply::DEFAULT,
@@ -63,30 +54,14 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Samp {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(SampExchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(SampExchange::new(ask, cookie)),
+    responder: Some(|status, _, options| {
         let config = SampConfig::read(options)?;
         Ok(Arc::new(SampResponder::new(status, &config)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};

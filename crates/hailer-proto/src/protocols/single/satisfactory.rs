@@ -32,6 +32,7 @@ pub static PROTOCOL: OneDatagram = OneDatagram {
         id: "satisfactory",
         title: "Satisfactory",
         port: 7777,
+        place: 14,
         amplification: Amplification {
             request: REQUEST,
             reply: SHORTEST_REPLY + MAX_NAME,

@@ -29,6 +29,7 @@ pub static PROTOCOL: OneDatagram = OneDatagram {
         id: "teamspeak-voice",
         title: "TeamSpeak (up or down)",
         port: 9987,
+        place: 17,
         amplification: Amplification {
             request: REQUEST_BYTES,
             reply: REPLY_BYTES,

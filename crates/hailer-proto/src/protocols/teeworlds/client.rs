@@ -533,7 +533,7 @@ fn player(client: &Client<'_>, form: Form) -> Player {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Teeworlds, TeeworldsConfig, TeeworldsResponder};
+    use super::super::{PROTOCOL, TeeworldsConfig, TeeworldsResponder};
     use super::*;
     use crate::testing::memory::{self, Server};
     use crate::{Epoch, Keys, Options, Protocol};
@@ -547,7 +547,7 @@ mod tests {
     #[test]
     fn samples_come_back_equal() {
         for seed in 0..500 {
-            let sample = Teeworlds.sample(seed);
+            let sample = PROTOCOL.sample(seed);
             let responder = responder(&sample, "all");
             let from = "192.0.2.7:50000".parse().unwrap();
             let mut server = Server::new(&responder, from, Epoch(1));
@@ -559,7 +559,7 @@ mod tests {
 
     #[test]
     fn servers_of_each_version_are_found() {
-        let sample = Teeworlds.sample(8);
+        let sample = PROTOCOL.sample(8);
         let from = "192.0.2.7:50000".parse().unwrap();
         for (versions, form) in [
             ("all", "0.6-extended"),

@@ -26,18 +26,8 @@ mod server;
 pub use client::TeeworldsExchange;
 pub use server::{MaxReply, TeeworldsConfig, TeeworldsResponder};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Protocol, ResponderResult,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Discovery, Doc, Info};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Teeworlds;
 
 static INFO: Info = Info {
     id: "teeworlds",
@@ -92,30 +82,14 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Teeworlds {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(TeeworldsExchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(TeeworldsExchange::new(ask, cookie)),
+    responder: Some(|status, keys, options| {
         let config = TeeworldsConfig::read(options)?;
         Ok(Arc::new(TeeworldsResponder::new(status, keys, &config)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};

@@ -26,24 +26,15 @@ pub mod table;
 pub use client::UgpExchange;
 pub use server::{MaxReply, Profile, UgpConfig, UgpResponder};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
-    Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Ugp;
 
 static INFO: Info = Info {
     id: "ugp",
     title: "UGP",
     port: 22000,
     wave: Wave::Later,
+    place: 6,
     amplification: Amplification {
         request: message::QUERY_MIN,
         reply: MaxReply::DEFAULT,
@@ -83,32 +74,16 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Ugp {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(UgpExchange::new(ask))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(UgpExchange::new(ask)),
+    responder: Some(|status, _, options| {
         Ok(Arc::new(UgpResponder::new(
             status,
             &UgpConfig::read(options)?,
         )))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};

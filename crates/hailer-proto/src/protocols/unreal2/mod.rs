@@ -23,13 +23,7 @@ mod server;
 pub use client::Unreal2Exchange;
 pub use server::{MaxReply, Unreal2Responder};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
-    Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
 
 /// Key of the first rule of Hailer's responder: the number of rules, with those that it adds.
@@ -37,15 +31,12 @@ const RULE_COUNT: &str = "Rule count";
 /// Key of a rule of Hailer's responder: the number of listed players, if it is not that of all.
 const LISTED_PLAYERS: &str = "Listed players";
 
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Unreal2;
-
 static INFO: Info = Info {
     id: "unreal2",
     title: "Unreal 2",
     port: 7778,
     wave: Wave::Later,
+    place: 11,
     amplification: Amplification {
         request: message::HEADER,
         reply: MaxReply::DEFAULT,
@@ -82,31 +73,15 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Unreal2 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(Unreal2Exchange::new(ask))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(Unreal2Exchange::new(ask)),
+    responder: Some(|status, _, options| {
         options.check(INFO.options)?;
         let max_reply = MaxReply::read(options)?;
         Ok(Arc::new(Unreal2Responder::new(status, max_reply)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};

@@ -21,18 +21,10 @@ pub use client::VelorenExchange;
 pub use server::VelorenResponder;
 
 use crate::model::{Extra, Status};
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult,
-};
+use crate::protocol::{Amplification, Composed, Doc, Info, Proof};
 use crate::testing::sample::Server;
-use crate::token::Keys;
-use crate::wire::{Notes, hexadecimal};
+use crate::wire::hexadecimal;
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Veloren;
 
 static INFO: Info = Info {
     id: "veloren",
@@ -53,37 +45,25 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Veloren {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(VelorenExchange::new(ask))
-    }
-
-    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(VelorenExchange::new(ask)),
+    responder: Some(|status, keys, options| {
         Ok(Arc::new(VelorenResponder::new(status, keys, options)?))
-    }
+    }),
+    sample: sample_status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};
 
-    fn sample(&self, seed: u64) -> Status {
-        let mut server = Server::new(seed);
-        let hash = (server.random.next() as u32 | 1).to_be_bytes();
-        let mode = server.random.text(&client::BATTLE_MODES);
-        let time = 1_700_000_000 + server.random.below(100_000_000) as i64;
-        let mut status = server.counts();
-        status.version = Some(hexadecimal(&hash).into());
-        status.mode = Some(mode.into());
-        status.extra = [Extra::new("commit-time", time)].into();
-        status
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
+fn sample_status(seed: u64) -> Status {
+    let mut server = Server::new(seed);
+    let hash = (server.random.next() as u32 | 1).to_be_bytes();
+    let mode = server.random.text(&client::BATTLE_MODES);
+    let time = 1_700_000_000 + server.random.below(100_000_000) as i64;
+    let mut status = server.counts();
+    status.version = Some(hexadecimal(&hash).into());
+    status.mode = Some(mode.into());
+    status.extra = [Extra::new("commit-time", time)].into();
+    status
 }

@@ -783,7 +783,7 @@ mod tests {
             rules: (0..60).map(rule).collect(),
             ..Status::default()
         };
-        let board = Board::new(&[&hailer_proto::ugp::Ugp], &status).unwrap();
+        let board = Board::new(&[&hailer_proto::ugp::PROTOCOL], &status).unwrap();
         let mut service = Service::new(board, Budget::default());
         const REQUEST: &[u8] = b"\xFF\xFFUGP\0\x01\x01\x0B\x7D\x7F\x3D\x07";
         let mut ask = |from: u32, since: Duration| {

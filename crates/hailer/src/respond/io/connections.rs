@@ -695,7 +695,7 @@ impl StreamSession {
 mod tests {
     use super::*;
     use hailer_proto::Status;
-    use hailer_proto::minecraft_status::MinecraftStatus;
+    use hailer_proto::minecraft_status;
     use hailer_testkit::week::{WEEK, assert_limit, stretches};
     use tokio::io::duplex;
     use tokio::time::{Instant, advance};
@@ -704,7 +704,7 @@ mod tests {
     /// stretch, with its requests and its length.
     async fn week(budget: Budget, interval: Duration) -> Vec<(usize, usize, Duration)> {
         let start = Instant::now();
-        let board = Board::new(&[&MinecraftStatus], &Status::default()).unwrap();
+        let board = Board::new(&[&minecraft_status::PROTOCOL], &Status::default()).unwrap();
         let state = Arc::new(SocketState {
             board: ArcSwap::from_pointee(board),
             counts: Mutex::default(),

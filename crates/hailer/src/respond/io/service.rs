@@ -178,7 +178,7 @@ impl Service {
 mod tests {
     use super::*;
     use hailer_proto::Status;
-    use hailer_proto::minecraft_query::MinecraftQuery;
+    use hailer_proto::minecraft_query;
 
     const HANDSHAKE: &[u8] = b"\xFE\xFD\x09\x01\x02\x03\x04";
 
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn tokens_expire_with_time_and_with_the_second_rotation() {
-        let board = Board::new(&[&MinecraftQuery], &Status::default()).unwrap();
+        let board = Board::new(&[&minecraft_query::PROTOCOL], &Status::default()).unwrap();
         let mut service = Service::new(board.clone(), Budget::default());
         let first = token(&mut service, 0);
         assert!(is_valid(&mut service, &first, 29));

@@ -7,7 +7,7 @@
 use crate::support::catalog::{self, CatalogError};
 use crate::sweep::{ListError, MAX_KINDS};
 use hailer_proto::games::Quirk;
-use hailer_proto::minecraft_query::MinecraftQuery;
+use hailer_proto::minecraft_query;
 use hailer_proto::{Game, Protocol, Transport, registry};
 use std::fmt;
 use std::sync::OnceLock;
@@ -160,7 +160,7 @@ pub(crate) fn kind(number: KindNumber) -> TargetKind {
     match known {
         Some(protocol) => protocol.into(),
         None => added().copied().unwrap_or(TargetKind {
-            protocol: &MinecraftQuery,
+            protocol: &minecraft_query::PROTOCOL,
             game: None,
         }),
     }

@@ -24,25 +24,16 @@ mod server;
 pub use client::GameSpy1Exchange;
 pub use server::{GameSpy1Responder, MaxReply};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
-    Protocol, ResponderResult, Wave,
-};
+use crate::protocol::{Amplification, Composed, Doc, Info, Wave};
 use crate::protocols::gamespy::sample;
-use crate::token::Keys;
-use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct GameSpy1;
 
 static INFO: Info = Info {
     id: "gamespy1",
     title: "GameSpy 1",
     port: 7778,
     wave: Wave::Later,
+    place: 8,
     amplification: Amplification {
         request: 7,
         reply: MaxReply::DEFAULT,
@@ -83,31 +74,15 @@ static INFO: Info = Info {
 
 const GAMES: &[(&str, &str)] = &[("ut", "451"), ("mohaa", "1.11"), ("unreal", "226f")];
 
-impl Protocol for GameSpy1 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(GameSpy1Exchange::new(ask))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(GameSpy1Exchange::new(ask)),
+    responder: Some(|status, _, options| {
         options.check(INFO.options)?;
         let max_reply = MaxReply::read(options)?;
         Ok(Arc::new(GameSpy1Responder::new(status, max_reply)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed, GAMES, 7777)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen, notes)
-    }
-}
+    }),
+    sample: |seed| sample::status(seed, GAMES, 7777),
+    explain: message::explain,
+};

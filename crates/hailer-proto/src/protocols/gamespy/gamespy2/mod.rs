@@ -25,24 +25,15 @@ mod server;
 pub use client::GameSpy2Exchange;
 pub use server::{GameSpy2Responder, MaxReply};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options,
-    Protocol, ResponderResult,
-};
+use crate::protocol::{Amplification, Composed, Doc, Info};
 use crate::protocols::gamespy::sample;
-use crate::token::Keys;
-use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct GameSpy2;
 
 static INFO: Info = Info {
     id: "gamespy2",
     title: "GameSpy 2",
     port: 2302,
+    place: 13,
     amplification: Amplification {
         request: message::QUERY_LENGTH,
         reply: MaxReply::DEFAULT,
@@ -78,31 +69,15 @@ const GAMES: &[(&str, &str)] = &[
     ("swat4", "1.1"),
 ];
 
-impl Protocol for GameSpy2 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(GameSpy2Exchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(GameSpy2Exchange::new(ask, cookie)),
+    responder: Some(|status, _, options| {
         options.check(INFO.options)?;
         let max_reply = MaxReply::read(options)?;
         Ok(Arc::new(GameSpy2Responder::new(status, max_reply)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed, GAMES, INFO.port)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen, notes)
-    }
-}
+    }),
+    sample: |seed| sample::status(seed, GAMES, INFO.port),
+    explain: message::explain,
+};

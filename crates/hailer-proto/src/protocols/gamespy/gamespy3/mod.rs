@@ -27,25 +27,16 @@ mod server;
 pub use client::GameSpy3Exchange;
 pub use server::{GameSpy3Config, GameSpy3Responder};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Proof,
-    Protocol, ResponderResult, Wave,
-};
+use crate::protocol::{Amplification, Composed, Doc, Info, Proof, Wave};
 use crate::protocols::gamespy::sample;
-use crate::token::Keys;
-use crate::wire::Notes;
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct GameSpy3;
 
 static INFO: Info = Info {
     id: "gamespy3",
     title: "GameSpy 3",
     port: 29_900,
     wave: Wave::Later,
+    place: 5,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::HANDSHAKE_LENGTH,
@@ -80,30 +71,14 @@ const GAMES: &[(&str, &str)] = &[
     ("stella", "1.10.112.0"),
 ];
 
-impl Protocol for GameSpy3 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(GameSpy3Exchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(GameSpy3Exchange::new(ask, cookie)),
+    responder: Some(|status, keys, options| {
         let config = GameSpy3Config::read(options)?;
         Ok(Arc::new(GameSpy3Responder::new(status, keys, &config)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed, GAMES, 16_567)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen, notes)
-    }
-}
+    }),
+    sample: |seed| sample::status(seed, GAMES, 16_567),
+    explain: message::explain,
+};

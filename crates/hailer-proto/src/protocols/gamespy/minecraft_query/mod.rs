@@ -26,24 +26,16 @@ mod server;
 pub use client::MinecraftQueryExchange;
 pub use server::{Encoding, MaxReply, MinecraftQueryConfig, MinecraftQueryResponder};
 
-use crate::model::{Extra, Rows, Status, Value};
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Proof, Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::model::{Extra, Rows, Value};
+use crate::protocol::{Amplification, Composed, Discovery, Doc, Info, Proof, Wave};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct MinecraftQuery;
 
 static INFO: Info = Info {
     id: "minecraft-query",
     title: "Minecraft Query",
     port: 25565,
     wave: Wave::First,
+    place: 1,
     proof: Proof::Token,
     amplification: Amplification {
         request: message::HANDSHAKE_LENGTH,
@@ -86,33 +78,17 @@ pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Opt
     })
 }
 
-impl Protocol for MinecraftQuery {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(MinecraftQueryExchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(MinecraftQueryExchange::new(ask, cookie)),
+    responder: Some(|status, keys, options| {
         Ok(Arc::new(MinecraftQueryResponder::new(
             status,
             keys,
             &MinecraftQueryConfig::read(options)?,
         )))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen, notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: message::explain,
+};

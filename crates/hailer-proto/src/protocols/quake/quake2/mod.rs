@@ -23,18 +23,8 @@ mod server;
 pub use client::Quake2Exchange;
 pub use server::{MaxReply, Quake2Responder};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Discovery, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Quake2;
 
 static INFO: Info = Info {
     id: "quake2",
@@ -61,31 +51,15 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Quake2 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(Quake2Exchange::new(ask))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(Quake2Exchange::new(ask)),
+    responder: Some(|status, _, options| {
         options.check(INFO.options)?;
         let max_reply = MaxReply::read(options)?;
         Ok(Arc::new(Quake2Responder::new(status, max_reply)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};

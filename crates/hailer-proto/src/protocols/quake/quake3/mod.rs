@@ -23,24 +23,15 @@ mod server;
 pub use client::Quake3Exchange;
 pub use server::{MaxReply, Quake3Config, Quake3Responder};
 
-use crate::model::Status;
-use crate::protocol::{
-    Amplification, Ask, Cookie, DatagramContext, Discovery, Doc, Exchange, Explanation, Info,
-    Options, Protocol, ResponderResult, Wave,
-};
-use crate::token::Keys;
-use crate::wire::Notes;
+use crate::protocol::{Amplification, Composed, Discovery, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct Quake3;
 
 static INFO: Info = Info {
     id: "quake3",
     title: "Quake 3",
     port: 27960,
     wave: Wave::First,
+    place: 4,
     amplification: Amplification {
         request: message::STATUS_REQUEST,
         reply: MaxReply::DEFAULT,
@@ -80,30 +71,14 @@ static INFO: Info = Info {
     ..Info::DATAGRAM
 };
 
-impl Protocol for Quake3 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, cookie: Cookie) -> Box<dyn Exchange> {
-        Box::new(Quake3Exchange::new(ask, cookie))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, cookie| Box::new(Quake3Exchange::new(ask, cookie)),
+    responder: Some(|status, _, options| {
         let config = Quake3Config::read(options)?;
         Ok(Arc::new(Quake3Responder::new(status, &config)))
-    }
-
-    fn sample(&self, seed: u64) -> Status {
-        sample::status(seed)
-    }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
-}
+    }),
+    sample: sample::status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};

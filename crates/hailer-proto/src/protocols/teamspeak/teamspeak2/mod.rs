@@ -17,24 +17,16 @@ pub mod message;
 mod server;
 
 use crate::model::{Extra, Status, Text};
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
-    ResponderResult,
-};
+use crate::protocol::{Composed, Doc, Info};
 use crate::protocols::teamspeak::command_lines::CommandResponder;
 use crate::testing::sample;
-use crate::token::Keys;
-use crate::wire::{Notes, deviations};
+use crate::wire::deviations;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 deviations! {
     NO_LIST "no-list" "the server refuses to send the list of players, or sends none";
     ODD_NUMBER "odd-number" "a number has another form, and is left out";
 }
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct TeamSpeak2;
 
 static INFO: Info = Info {
     id: "teamspeak2",
@@ -60,54 +52,42 @@ static INFO: Info = Info {
     ..Info::CONNECTED
 };
 
-impl Protocol for TeamSpeak2 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(client::Query::new(ask))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(client::Query::new(ask)),
+    responder: Some(|status, _, options| {
         options.check(INFO.options)?;
         let replies = server::Server::new(status);
         Ok(Arc::new(CommandResponder::new(replies)))
-    }
+    }),
+    sample: sample_status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};
 
-    fn sample(&self, seed: u64) -> Status {
-        let mut server = sample::Server::new(seed);
-        let random = &mut server.random;
-        let status = &mut server.status;
-        status.map = None;
-        status.name = Some(Text::unformatted(server.name.clone()));
-        let motd = random.text(&["Welcome", "caf\u{E9}", "\u{2605} season 7"]);
-        status.motd = Some(Text::unformatted(motd));
-        status.has_password = Some(random.below(8) == 0);
-        status.extra = Vec::from([
-            Extra::new("platform", random.text(&["Linux", "Win32"])),
-            Extra::new("channels", 1 + random.below(40) as i64),
-            Extra::new("uptime", random.below(1 << 24) as i64),
+fn sample_status(seed: u64) -> Status {
+    let mut server = sample::Server::new(seed);
+    let random = &mut server.random;
+    let status = &mut server.status;
+    status.map = None;
+    status.name = Some(Text::unformatted(server.name.clone()));
+    let motd = random.text(&["Welcome", "caf\u{E9}", "\u{2605} season 7"]);
+    status.motd = Some(Text::unformatted(motd));
+    status.has_password = Some(random.below(8) == 0);
+    status.extra = Vec::from([
+        Extra::new("platform", random.text(&["Linux", "Win32"])),
+        Extra::new("channels", 1 + random.below(40) as i64),
+        Extra::new("uptime", random.below(1 << 24) as i64),
+    ]);
+    for (id, player) in (1_i64..).zip(&mut server.players) {
+        player.uuid = None;
+        player.latency_ms = Some(random.below(180) as i32);
+        player.extra = Vec::from([
+            Extra::new("id", id),
+            Extra::new("channel", 1 + random.below(40) as i64),
+            Extra::new("time", random.below(10_000) as i64),
+            Extra::new("idle-time", random.below(1_000) as i64),
         ]);
-        for (id, player) in (1_i64..).zip(&mut server.players) {
-            player.uuid = None;
-            player.latency_ms = Some(random.below(180) as i32);
-            player.extra = Vec::from([
-                Extra::new("id", id),
-                Extra::new("channel", 1 + random.below(40) as i64),
-                Extra::new("time", random.below(10_000) as i64),
-                Extra::new("idle-time", random.below(1_000) as i64),
-            ]);
-        }
-        server.finish()
     }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
+    server.finish()
 }

@@ -346,7 +346,7 @@ fn client(item: &Item<'_>, notes: &mut Notes) -> Option<Player> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::TeamSpeak3;
+    use super::super::PROTOCOL;
     use super::*;
     use crate::protocol::Destination;
     use crate::testing::memory::{self, Server};
@@ -354,17 +354,17 @@ mod tests {
 
     fn trip(status: &Status, ask: &Ask) -> Step {
         let keys = Keys::new([7; 16]);
-        let responder = TeamSpeak3.responder(status, &keys, &Options::default());
+        let responder = PROTOCOL.responder(status, &keys, &Options::default());
         let responder = responder.unwrap();
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut server = Server::new(&*responder, from, Epoch(1));
-        let mut exchange = TeamSpeak3.exchange(ask, Cookie(1));
+        let mut exchange = PROTOCOL.exchange(ask, Cookie(1));
         memory::run(&mut *exchange, &mut server, |_, _| {})
     }
 
     #[test]
     fn a_list_above_the_limits_is_left_out() {
-        let mut exchange = TeamSpeak3.exchange(&Ask::default(), Cookie(1));
+        let mut exchange = PROTOCOL.exchange(&Ask::default(), Cookie(1));
         let mut receive = |input: Input<'_>| exchange.handle(input, &mut Vec::new());
         receive(Input::Start);
         let clients = "client_nickname=a|".repeat(4_096);
@@ -388,7 +388,7 @@ mod tests {
 
     #[test]
     fn only_a_given_voice_port_must_exist() {
-        let sample = TeamSpeak3.sample(3);
+        let sample = PROTOCOL.sample(3);
         let given = |game_port| Ask {
             to: Destination {
                 port: 10_011,

@@ -20,14 +20,10 @@ pub mod message;
 mod server;
 
 use crate::model::{Address, Extra, Status, Text};
-use crate::protocol::{
-    Ask, Cookie, DatagramContext, Doc, Exchange, Explanation, Info, Options, Protocol,
-    ResponderResult,
-};
+use crate::protocol::{Composed, Doc, Info};
 use crate::protocols::teamspeak::command_lines::CommandResponder;
 use crate::testing::sample;
-use crate::token::Keys;
-use crate::wire::{Notes, deviations};
+use crate::wire::deviations;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
 deviations! {
@@ -37,10 +33,6 @@ deviations! {
     INVALID_UTF8 "invalid-utf8" "a value is not valid UTF-8";
     ODD_NUMBER "odd-number" "a number has another form, and is left out";
 }
-
-/// Registry entry of the protocol.
-#[derive(Debug)]
-pub struct TeamSpeak3;
 
 static INFO: Info = Info {
     id: "teamspeak3",
@@ -77,58 +69,46 @@ static INFO: Info = Info {
     ..Info::CONNECTED
 };
 
-impl Protocol for TeamSpeak3 {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn exchange(&self, ask: &Ask, _: Cookie) -> Box<dyn Exchange> {
-        Box::new(client::Query::new(ask))
-    }
-
-    fn responder(&self, status: &Status, _: &Keys, options: &Options) -> ResponderResult {
+/// The protocol.
+pub static PROTOCOL: Composed = Composed {
+    info: &INFO,
+    exchange: |ask, _| Box::new(client::Query::new(ask)),
+    responder: Some(|status, _, options| {
         options.check(INFO.options)?;
         let replies = server::Server::new(status);
         Ok(Arc::new(CommandResponder::new(replies)))
-    }
+    }),
+    sample: sample_status,
+    explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
+};
 
-    fn sample(&self, seed: u64) -> Status {
-        let mut server = sample::Server::new(seed);
-        let random = &mut server.random;
-        let status = &mut server.status;
-        status.map = None;
-        status.name = Some(Text::unformatted(server.name.clone()));
-        let motd = random.text(&["Welcome | to a/b \\ c", "caf\u{E9}", "\u{2605} two\nlines"]);
-        status.motd = Some(Text::unformatted(motd));
-        status.version = Some("3.13.7 [Build: 1655727713]".into());
-        status.has_password = Some(random.below(8) == 0);
-        status.address = Some(Address {
-            host: None,
-            port: Some(9_987),
-        });
-        status.extra = Vec::from([
-            Extra::new("query-clients", 1 + random.below(2) as i64),
-            Extra::new("channels", 1 + random.below(40) as i64),
-            Extra::new("reserved-slots", 0_i64),
-            Extra::new("uptime", random.below(1 << 24) as i64),
-            Extra::new("platform", random.text(&["Linux", "Windows"])),
-            Extra::new("state", "online"),
-        ]);
-        for (id, player) in (1_i64..).zip(&mut server.players) {
-            player.uuid = None;
-            player.extra.push(Extra::new("id", id));
-            let channel = 1 + random.below(40) as i64;
-            player.extra.push(Extra::new("channel", channel));
-        }
-        server.finish()
+fn sample_status(seed: u64) -> Status {
+    let mut server = sample::Server::new(seed);
+    let random = &mut server.random;
+    let status = &mut server.status;
+    status.map = None;
+    status.name = Some(Text::unformatted(server.name.clone()));
+    let motd = random.text(&["Welcome | to a/b \\ c", "caf\u{E9}", "\u{2605} two\nlines"]);
+    status.motd = Some(Text::unformatted(motd));
+    status.version = Some("3.13.7 [Build: 1655727713]".into());
+    status.has_password = Some(random.below(8) == 0);
+    status.address = Some(Address {
+        host: None,
+        port: Some(9_987),
+    });
+    status.extra = Vec::from([
+        Extra::new("query-clients", 1 + random.below(2) as i64),
+        Extra::new("channels", 1 + random.below(40) as i64),
+        Extra::new("reserved-slots", 0_i64),
+        Extra::new("uptime", random.below(1 << 24) as i64),
+        Extra::new("platform", random.text(&["Linux", "Windows"])),
+        Extra::new("state", "online"),
+    ]);
+    for (id, player) in (1_i64..).zip(&mut server.players) {
+        player.uuid = None;
+        player.extra.push(Extra::new("id", id));
+        let channel = 1 + random.below(40) as i64;
+        player.extra.push(Extra::new("channel", channel));
     }
-
-    fn explain(
-        &self,
-        bytes: &[u8],
-        seen: DatagramContext<'_>,
-        notes: &mut Notes,
-    ) -> Option<Explanation> {
-        message::explain(bytes, seen.direction(), notes)
-    }
+    server.finish()
 }
