@@ -17,8 +17,8 @@ use hailer_testkit::statuses::Random;
 use hailer_testkit::{golden, statuses, vector};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
-use std::fmt::Write;
 use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -28,26 +28,71 @@ const FACTOR: usize = 256;
 /// Limit of further bytes: the first capacity of growing lists, an error, the state of an exchange.
 const CONSTANT: usize = 8 << 10;
 
+/// Names the part of the protocols that a process measures.
+const PART: &str = "HAILER_ALLOCATION_PART";
+/// Number of processes.
+const PARTS: usize = 2;
+
+/// Processes share the protocols, because each has only one count.
 #[test]
 fn memory_is_bounded() {
+    if let Ok(part) = std::env::var(PART) {
+        measure_part(part.parse().expect("the number of a part"));
+        return;
+    }
+    let parts: Vec<Child> = (0..PARTS).map(start).collect();
+    let mut lines = Vec::new();
+    for part in parts {
+        let output = part.wait_with_output().expect("the end of a process");
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success(), "a part fails: {text}");
+        lines.extend(text.lines().map(String::from));
+    }
     let mut table =
         "# Maximum of bytes allocated per byte of a datagram (datagrams of 512 bytes and more).\n"
             .to_string();
-    let mut complaints = Vec::new();
-    let vectors = vector::all_vectors().into_iter();
-    let vectors: Vec<Vec<u8>> = vectors.map(|vector| vector.bytes).collect();
     for protocol in registry::PROTOCOLS {
         let id = protocol.info().id;
+        let mut rows = lines.iter().filter_map(|line| line.strip_prefix("row "));
+        let row = rows.find(|row| row.split_whitespace().next() == Some(id));
+        let row = row.expect("a row of each protocol");
+        table = table + row + "\n";
+    }
+    let complaints = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("complaint "));
+    let mut complaints: Vec<String> = complaints.map(String::from).collect();
+    complaints.extend(golden::check("allocation.txt", &table).err());
+    complaints.truncate(20);
+    golden::settle(&complaints);
+}
+
+/// Starts a process with this test for a part of the protocols.
+fn start(part: usize) -> Child {
+    let mut command = Command::new(std::env::current_exe().expect("the path of this test"));
+    let command = command.args(["--exact", "memory_is_bounded", "--nocapture"]);
+    let command = command.env(PART, part.to_string()).stdout(Stdio::piped());
+    command.spawn().expect("a process")
+}
+
+/// Prints the rows and complaints of a part of the protocols.
+fn measure_part(part: usize) {
+    let vectors = vector::all_vectors().into_iter();
+    let vectors: Vec<Vec<u8>> = vectors.map(|vector| vector.bytes).collect();
+    for protocol in registry::PROTOCOLS.iter().skip(part).step_by(PARTS) {
+        let id = protocol.info().id;
+        let mut complaints = Vec::new();
         let worst = reading(*protocol, &mut complaints);
-        let _ = writeln!(table, "{id:20} {worst:6.1}");
         if protocol.info().has_responder {
             let found = answering(*protocol, &vectors).into_iter();
             complaints.extend(found.map(|complaint| format!("{id}: {complaint}")));
         }
+        // The harness does not end its own line.
+        println!("\nrow {id:20} {worst:6.1}");
+        for complaint in complaints {
+            println!("complaint {complaint}");
+        }
     }
-    complaints.extend(golden::check("allocation.txt", &table).err());
-    complaints.truncate(20);
-    golden::settle(&complaints);
 }
 
 /// Returns the number of allocations in `run`, and their bytes.

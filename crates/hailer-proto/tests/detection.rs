@@ -4,7 +4,7 @@ use hailer_proto::registry::{self, PROTOCOLS};
 use hailer_proto::{Ask, Cookie, Input, Transport, Wave};
 
 /// Protocols with a place of their own, in this order.
-const ORDER: [&str; 18] = [
+const ORDER: [&str; 19] = [
     "minecraft-status",
     "minecraft-query",
     "a2s",
@@ -20,6 +20,7 @@ const ORDER: [&str; 18] = [
     "openttd-udp",
     "gamespy2",
     "satisfactory",
+    "battlefield",
     "terraria-join",
     "satisfactory-api",
     "teamspeak-voice",
@@ -35,90 +36,6 @@ fn common_protocols_are_probed_first() {
     for (place, protocol) in placed.iter().enumerate() {
         assert_eq!(usize::from(protocol.info().place), place);
     }
-}
-
-#[test]
-fn temporary_order() {
-    let old = [
-        "minecraft-status",
-        "minecraft-query",
-        "a2s",
-        "minecraft-bedrock",
-        "quake3",
-        "gamespy3",
-        "ugp",
-        "onequery",
-        "gamespy1",
-        "samp",
-        "ase",
-        "unreal2",
-        "teeworlds",
-        "gamespy2",
-        "quake2",
-        "quake1",
-        "doom3",
-        "mumble",
-        "satisfactory",
-        "openttd-udp",
-        "battlefield",
-        "teamspeak-voice",
-        "teamspeak2",
-        "teamspeak3",
-        "seven-days",
-        "openttd",
-        "tibia",
-        "starmade",
-        "terraria-join",
-        "vintage-story",
-        "netquake",
-        "beammp",
-        "farming-simulator",
-        "eco",
-        "assetto",
-        "discord",
-        "factorio",
-        "satisfactory-api",
-        "fivem-http",
-        "kspdmp",
-        "openspades",
-        "palworld",
-        "tshock",
-        "ffow",
-        "luanti",
-        "cs2d",
-        "armagetron",
-        "savage2",
-        "tribes1",
-        "mafia2mp",
-        "lhmp",
-        "rfactor",
-        "nitrado",
-        "gbx-remote",
-    ];
-    let old_rank = |id: &str| old.iter().position(|known| *known == id).unwrap_or(99);
-    for port in 1..=u16::MAX {
-        let games = hailer_proto::games::GAMES.iter();
-        let first: Vec<&str> = games
-            .filter(|game| game.query_ports(None).contains(&port) || game.port == Some(port))
-            .flat_map(|game| game.protocols.iter().copied())
-            .collect();
-        let mut home = PROTOCOLS.to_vec();
-        home.retain(|protocol| {
-            protocol.info().port == port
-                || first.contains(&protocol.info().id)
-                || protocol.info().wave < Wave::OwnPorts
-        });
-        let mut by_old = home.clone();
-        by_old.sort_by_key(|protocol| old_rank(protocol.info().id));
-        home.sort_by_key(|protocol| protocol.info().place);
-        let ids = |list: &[&'static dyn hailer_proto::Protocol]| {
-            list.iter().map(|p| p.info().id).collect::<Vec<_>>()
-        };
-        if ids(&by_old) != ids(&home) {
-            println!("{port}: {:?} {:?}", ids(&by_old), ids(&home));
-        }
-    }
-    panic!("look");
 }
 
 #[test]

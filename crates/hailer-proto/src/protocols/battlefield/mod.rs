@@ -9,7 +9,7 @@
 //! Little-endian packets of words. A sequence number joins request and reply. The port is also that
 //! of the administration: the client never logs in.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -22,7 +22,7 @@ pub use server::BattlefieldResponder;
 
 use crate::model::{Extra, Status, Text, Value};
 use crate::protocol::{Composed, Doc, Info};
-use crate::testing::sample;
+use crate::sample;
 use alloc::string::ToString;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
@@ -30,6 +30,7 @@ static INFO: Info = Info {
     id: "battlefield",
     title: "Battlefield",
     port: 47_200,
+    place: 15,
     declares_charset: false,
     fields: &[
         Doc::new("rounds-played", "Number of rounds before this one"),

@@ -24,7 +24,7 @@ pub static PROTOCOL: HttpFiles = HttpFiles {
         id: "satisfactory-api",
         title: "Satisfactory (API)",
         port: 7777,
-        place: 16,
+        place: 17,
         fields: &[
             Doc::new("session", "Name of the session"),
             Doc::new("running", "Whether a game is loaded"),

@@ -29,7 +29,7 @@ pub static PROTOCOL: OneDatagram = OneDatagram {
         id: "teamspeak-voice",
         title: "TeamSpeak (up or down)",
         port: 9987,
-        place: 17,
+        place: 18,
         amplification: Amplification {
             request: REQUEST_BYTES,
             reply: REPLY_BYTES,

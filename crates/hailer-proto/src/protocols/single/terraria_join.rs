@@ -28,7 +28,7 @@ pub static PROTOCOL: OneStream = OneStream {
         id: "terraria-join",
         title: "Terraria (up or down)",
         port: 7777,
-        place: 15,
+        place: 16,
         fields: &[Doc::new(
             "refusal",
             "Why the server rejects the join: `wrong-version`, `full`, `banned`, or its own text",
