@@ -11,8 +11,8 @@
 //! arguments.
 //!
 //! Modules import only from modules further right: [`games`], [`testing`] > [`registry`] >
-//! [`protocols`] > [`one_request`] > [`master`], [`protocol`] > [`token`] > [`model`] > [`wire`].
-//! [`Protocol::sample`] is the exception: it needs [`testing::sample`], which imports only [`model`].
+//! [`protocols`] > [`one_request`] > [`master`], [`protocol`] > [`sample`], [`token`] > [`model`] >
+//! [`wire`].
 //!
 //! # Example
 //!
@@ -69,6 +69,7 @@ pub mod one_request;
 pub mod protocol;
 pub mod protocols;
 pub mod registry;
+pub mod sample;
 pub mod testing;
 pub mod token;
 pub mod wire;
@@ -87,6 +88,5 @@ pub use protocols::gamespy::minecraft_query;
 pub use protocols::quake::quake3;
 pub use protocols::single::starmade;
 pub use protocols::{a2s, http, minecraft_bedrock, minecraft_status, onequery, ugp};
-pub use testing::sample;
 pub use token::{Epoch, Keys};
 pub use wire::Deviation;

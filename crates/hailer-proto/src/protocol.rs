@@ -48,7 +48,7 @@ pub trait Protocol: Sync {
     /// Returns the status of a simulated server, for demos and tests, as a function of `seed`. A
     /// client that requests everything reads exactly this status.
     fn sample(&self, seed: u64) -> Status {
-        crate::testing::sample::status(seed)
+        crate::sample::status(seed)
     }
 
     /// Parses one datagram of either direction to collect its notes. Returns `None` if it does not

@@ -6,7 +6,7 @@ use crate::protocol::{
     Ask, Cookie, DatagramContext, Depth, Exchange, Explanation, Fault, Info, Input, OptionError,
     Options, Protocol, ResponderResult, Step,
 };
-use crate::testing::sample;
+use crate::sample;
 use crate::token::Keys;
 use crate::wire::{Notes, Reader};
 use alloc::boxed::Box;

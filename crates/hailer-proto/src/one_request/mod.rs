@@ -8,7 +8,7 @@
 //!
 //! In: a table of messages, a function that reads. Out: exchanges, responders, explanations.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 pub mod datagram;
 mod message;

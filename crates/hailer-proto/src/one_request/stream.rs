@@ -10,7 +10,7 @@ use crate::protocol::{
     Frame, Info, Input, OptionError, Options, Protocol, Received, Responder, ResponderResult, Step,
     Verdict,
 };
-use crate::testing::sample;
+use crate::sample;
 use crate::token::{Epoch, Keys};
 use crate::wire::{Error, Notes, Reader};
 use alloc::boxed::Box;

@@ -465,7 +465,7 @@ fn statements_are_read_and_replaced() {
 }
 
 /// Modules that import each other, with the reason.
-const MUTUAL: [(&str, &str, &str); 5] = [
+const MUTUAL: [(&str, &str, &str); 3] = [
     (
         "crate::args",
         "crate::print",
@@ -480,16 +480,6 @@ const MUTUAL: [(&str, &str, &str); 5] = [
         "crate::exit",
         "crate::print",
         "messages of a failed command are printed, and views shorten problems in the same way",
-    ),
-    (
-        "crate::protocol",
-        "crate::testing",
-        "protocols without a sample of their own have the common one",
-    ),
-    (
-        "crate::protocols",
-        "crate::testing",
-        "a sample of a protocol varies the common one, and fuzz targets call protocols",
     ),
 ];
 

@@ -827,7 +827,7 @@ mod tests {
     use crate::model::Roster;
     use crate::protocol::{Responder, Verdict};
     use crate::protocols::a2s::server::{A2sConfig, A2sResponder};
-    use crate::testing::sample::Random;
+    use crate::sample::Random;
     use crate::token::{Epoch, Keys};
     use alloc::collections::VecDeque;
     use alloc::format;

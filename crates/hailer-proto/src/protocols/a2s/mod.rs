@@ -19,7 +19,7 @@
 //! Limits of the client: 5 challenges each for info and for the lists, 32 parts and 256 KiB for a
 //! reply, 8,192 rules. Challenges of the responder are valid for 60 to 90 s.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 pub mod binary;
 mod bzip2;

@@ -1,7 +1,7 @@
 //! Samples of Source servers.
 
 use crate::model::{Address, Extra, Rule, Status, Text};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use alloc::format;
 use alloc::string::ToString;
 

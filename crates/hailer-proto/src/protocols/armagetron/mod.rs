@@ -11,7 +11,7 @@
 //! Units of two bytes, big-endian. A server that is on no list sends the second form only after the
 //! first. The client's address is not verified, so Hailer has no responder (spec/armagetron.md#8).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -20,7 +20,7 @@ pub mod message;
 pub use client::ArmagetronExchange;
 
 use crate::protocol::{Composed, Doc, Info};
-use crate::testing::sample;
+use crate::sample;
 use alloc::boxed::Box;
 
 static INFO: Info = Info {

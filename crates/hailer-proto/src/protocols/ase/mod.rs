@@ -13,7 +13,7 @@
 //!
 //! Limits: Hailer's replies have at most `max-reply` bytes (default 1,400); texts have at most 254 bytes.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -1,7 +1,7 @@
 //! Samples of Multi Theft Auto servers.
 
 use crate::model::{Address, Rule, Status, Text};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 
 /// Most players of a sample: their list fits one datagram.
 const MAX_PLAYERS: usize = 24;

@@ -10,7 +10,7 @@
 //!
 //! The connection proves the client's address. The port is that of the game.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -19,7 +19,7 @@ pub mod message;
 pub use client::BeamMpExchange;
 
 use crate::protocol::{Composed, Doc, Info};
-use crate::testing::sample;
+use crate::sample;
 use alloc::boxed::Box;
 
 static INFO: Info = Info {

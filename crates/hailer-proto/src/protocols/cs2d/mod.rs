@@ -10,7 +10,7 @@
 //! The messages arrive in one datagram or in two, in any order. Little-endian. The client's address is
 //! not verified, so Hailer has no responder (spec/cs2d.md#8).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -19,7 +19,7 @@ pub mod message;
 pub use client::Cs2dExchange;
 
 use crate::protocol::{Composed, Doc, Info};
-use crate::testing::sample;
+use crate::sample;
 use alloc::boxed::Box;
 
 static INFO: Info = Info {

@@ -5,7 +5,7 @@
 //!
 //! In: bytes of replies, or a status. Out: a status, or bytes of replies.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 pub mod deviation;
 pub mod gamespy1;

@@ -1,7 +1,7 @@
 //! Samples of GameSpy servers.
 
 use crate::model::{Address, Extra, Rule, Status, Text, Value};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use alloc::vec::Vec;
 
 /// Most players of a sample: their list fits one datagram.

@@ -8,7 +8,7 @@ use crate::protocol::{
     Ask, Cookie, DatagramContext, Depth, Direction, Exchange, Explanation, Fault, Info, Input,
     OptionError, Options, Protocol, ResponderResult, Route, Secret, Step, Tls,
 };
-use crate::testing::sample;
+use crate::sample;
 use crate::token::Keys;
 use crate::wire::json::{Item, Json, Kind};
 use crate::wire::{Error, Notes, counted};

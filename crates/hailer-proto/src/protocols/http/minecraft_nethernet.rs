@@ -12,7 +12,7 @@
 use super::{Body, File, HttpFiles, ServedFile};
 use crate::model::{Codes, Extra, Status, Text, Value, without_controls};
 use crate::protocol::{Ask, Doc, Fault, Info, Tls};
-use crate::testing::sample::{Server, motd};
+use crate::sample::{Server, motd};
 use crate::wire::{Notes, cut, json};
 use alloc::string::{String, ToString};
 use alloc::{format, vec, vec::Vec};

@@ -10,7 +10,7 @@
 //! Limits: a head of 64 KiB, 100 header fields, and a body of 1 MiB, which the caller enforces while
 //! it receives; those of [`json`](crate::wire::json).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 pub mod assetto;
 mod client;

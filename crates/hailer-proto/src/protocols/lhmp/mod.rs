@@ -11,7 +11,7 @@
 //! Little-endian. Request and reply start with the same bytes, and the client's address is not
 //! verified, so Hailer has no responder (spec/lhmp.md#6).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -20,7 +20,7 @@ pub mod message;
 pub use client::LhmpExchange;
 
 use crate::protocol::{Composed, Doc, Info};
-use crate::testing::sample;
+use crate::sample;
 use alloc::boxed::Box;
 
 static INFO: Info = Info {

@@ -10,7 +10,7 @@
 //! Big-endian. Hailer has no responder: a status is more than the protocol carries
 //! (spec/luanti.md#6).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -19,7 +19,7 @@ pub mod message;
 pub use client::LuantiExchange;
 
 use crate::protocol::{Composed, Doc, Info};
-use crate::testing::sample;
+use crate::sample;
 use alloc::boxed::Box;
 
 static INFO: Info = Info {

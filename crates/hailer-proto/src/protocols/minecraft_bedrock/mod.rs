@@ -10,7 +10,7 @@
 //! The number `time` ties the reply to the request. The client's address is not verified: the
 //! responder limits its text (spec/minecraft-bedrock.md#10).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

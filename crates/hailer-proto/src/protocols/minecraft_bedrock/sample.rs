@@ -1,7 +1,7 @@
 //! Samples of Bedrock servers.
 
 use crate::model::{Address, Extra, Players, Status, Text};
-use crate::testing::sample::{Server, motd};
+use crate::sample::{Server, motd};
 use alloc::format;
 
 pub(super) fn status(seed: u64) -> Status {

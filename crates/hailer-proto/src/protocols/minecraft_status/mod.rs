@@ -18,7 +18,7 @@
 //!
 //! Limits: packets of 2 MiB, 128 levels of JSON, 64 of chat components.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod component;
@@ -132,7 +132,7 @@ pub static PROTOCOL: Composed = Composed {
 };
 
 fn sample_status(seed: u64) -> Status {
-    let sample = crate::testing::sample::status(seed);
+    let sample = crate::sample::status(seed);
     let mut status = Status {
         // JSON has no ISO-8859-1.
         motd: sample.motd.map(|motd| Text::legacy(motd.raw())),

@@ -11,7 +11,7 @@
 //!
 //! The client's address is not verified. Replies are short (spec/mumble.md#8).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -23,7 +23,7 @@ pub use server::{MumbleConfig, MumbleResponder};
 
 use crate::model::{Extra, Status};
 use crate::protocol::{Amplification, Composed, Doc, Info};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use alloc::{boxed::Box, sync::Arc};
 
 static INFO: Info = Info {

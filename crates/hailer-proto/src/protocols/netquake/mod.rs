@@ -12,7 +12,7 @@
 //!
 //! The client's address is not verified, so Hailer has no responder (spec/netquake.md#8).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -22,7 +22,7 @@ pub mod message;
 pub use client::NetQuakeExchange;
 
 use crate::protocol::{Composed, Doc, Info};
-use crate::testing::sample;
+use crate::sample;
 use alloc::boxed::Box;
 
 static INFO: Info = Info {

@@ -18,7 +18,7 @@
 //! Limits of the client: 100,000 players, 4,096 pages, 8 MiB of pages. Challenge tokens of the
 //! responder are valid for 90 to 120 s.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod auth;
 mod client;

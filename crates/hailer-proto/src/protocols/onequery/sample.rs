@@ -3,7 +3,7 @@
 use super::client::plugin;
 use super::message::ServerInfo;
 use crate::model::{Extra, Status, Text};
-use crate::testing::sample::{Server, motd};
+use crate::sample::{Server, motd};
 use alloc::format;
 
 pub(super) fn status(seed: u64) -> Status {

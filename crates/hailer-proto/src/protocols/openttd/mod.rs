@@ -8,7 +8,7 @@
 //!
 //! Little-endian. The server replies to one request and closes. Servers before 12.0 reply over UDP.
 //!
-//! May import: `crate::model`, `crate::one_request`, `crate::protocol`, `crate::testing`,
+//! May import: `crate::model`, `crate::one_request`, `crate::protocol`, `crate::sample`,
 //! `crate::token`, `crate::wire`.
 
 pub mod info;
@@ -17,7 +17,7 @@ pub mod openttd_udp;
 use crate::model::{Extra, Status, Text};
 use crate::one_request::{Mark, Message, OneStream, frame_of};
 use crate::protocol::{Discovery, Doc, Fault, Info};
-use crate::testing::sample;
+use crate::sample;
 use crate::wire::{Error, Reader};
 use alloc::vec::Vec;
 

@@ -11,7 +11,7 @@
 //! Little-endian. The client's address is not verified: the responder limits its replies
 //! (spec/samp.md#10).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

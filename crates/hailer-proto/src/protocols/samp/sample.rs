@@ -1,7 +1,7 @@
 //! Samples of SA-MP servers.
 
 use crate::model::{Extra, Rule, Status, Text};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 
 const RULES: &[(&str, &[&str])] = &[
     ("lagcomp", &["On", "Off"]),

@@ -2,7 +2,7 @@
 //!
 //! In: bytes of replies, or a status. Out: a status, or bytes of replies.
 //!
-//! May import: `crate::model`, `crate::one_request`, `crate::protocol`, `crate::testing`,
+//! May import: `crate::model`, `crate::one_request`, `crate::protocol`, `crate::sample`,
 //! `crate::token`, `crate::wire`.
 
 pub mod gbx_remote;

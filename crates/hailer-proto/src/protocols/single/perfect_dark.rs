@@ -14,7 +14,7 @@
 use crate::model::{Extra, Status, Text, Value, without_controls};
 use crate::one_request::{Mark, Message, OneDatagram};
 use crate::protocol::{Amplification, Doc, Fault, Info, Responder, Verdict};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use crate::token::Epoch;
 use crate::wire::{Error, Reader, Writer, by_content, cut, deviations, filled, first_nul};
 use alloc::format;

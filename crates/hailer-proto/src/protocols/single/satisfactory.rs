@@ -14,7 +14,7 @@
 use crate::model::{Codes, Extra, Status, Text, Value, without_controls};
 use crate::one_request::{Mark, Message, OneDatagram};
 use crate::protocol::{Amplification, Ask, Cookie, Doc, Fault, Info, Responder, Verdict};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use crate::token::Epoch;
 use crate::wire::{Error, Notes, Reader, by_content, cut, deviations, hexadecimal};
 use alloc::string::ToString;

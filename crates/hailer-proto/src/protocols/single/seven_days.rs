@@ -15,7 +15,7 @@
 use crate::model::{Address, Codes, Extra, Rule, Status, Text, Value, without_controls};
 use crate::one_request::{Mark, Message, OneStream, frame_of};
 use crate::protocol::{Doc, Fault, Info};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use crate::wire::{Error, Reader, by_content, cut, deviations, filled};
 use alloc::format;
 use alloc::string::ToString;

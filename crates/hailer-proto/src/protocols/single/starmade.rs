@@ -13,7 +13,7 @@
 use crate::model::{Codes, Extra, Status, Text, Value, without_controls};
 use crate::one_request::{Mark, Message, OneStream, frame_of};
 use crate::protocol::{Doc, Fault, Info};
-use crate::testing::sample;
+use crate::sample;
 use crate::wire::{Error, Reader, by_content, cut, deviations};
 use alloc::format;
 use alloc::string::ToString;

@@ -14,7 +14,7 @@
 use crate::model::{Codes, Extra, Status, Text, is_control};
 use crate::one_request::{Mark, Message, OneStream, frame_of};
 use crate::protocol::{Doc, Fault, Info};
-use crate::testing::sample;
+use crate::sample;
 use crate::wire::{Error, Notes, Reader, by_content, cut, filled};
 use alloc::format;
 use alloc::string::{String, ToString};

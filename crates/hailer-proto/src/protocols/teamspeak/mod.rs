@@ -2,7 +2,7 @@
 //!
 //! In: lines of replies, or a status. Out: a status, or lines of replies.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod command_lines;
 pub mod teamspeak2;

@@ -15,7 +15,7 @@
 //! Only 0.7 verifies the client's address: the responder limits all other replies
 //! (spec/teeworlds.md#10).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -1,7 +1,7 @@
 //! Samples of Teeworlds servers.
 
 use crate::model::{Extra, Status, Text};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 
 const CLANS: &[&str] = &["", "", "Otter", "North", "\u{2605}"];
 const COUNTRIES: &[i64] = &[-1, 276, 643, 616, 76];

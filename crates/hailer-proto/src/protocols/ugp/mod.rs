@@ -14,7 +14,7 @@
 //! consequences are on the spec page, in `spec/ugp.md#10.2` for clients and `spec/ugp.md#11` for
 //! servers.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -2,7 +2,7 @@
 
 use super::table;
 use crate::model::{Extra, Status, Text};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 
 const RULES: &[(&str, &[&str])] = &[
     ("Owner", &["The harbour master", "Nobody", "A committee"]),

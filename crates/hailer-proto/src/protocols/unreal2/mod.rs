@@ -12,7 +12,7 @@
 //! Little-endian. Nothing links a reply to its request, and nothing marks its end. The client's
 //! address is not verified: the responder limits its replies (spec/unreal2.md#9).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -1,7 +1,7 @@
 //! Samples of Unreal 2 servers.
 
 use crate::model::{Address, Extra, Rule, Status, Text, Value};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use alloc::{format, vec};
 
 const RULES: &[(&str, &[&str])] = &[

@@ -10,7 +10,7 @@
 //!
 //! Requests are padded, so replies are shorter than requests. The token proves the client's address.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::testing`, `crate::token`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -22,7 +22,7 @@ pub use server::VelorenResponder;
 
 use crate::model::{Extra, Status};
 use crate::protocol::{Amplification, Composed, Doc, Info, Proof};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use crate::wire::hexadecimal;
 use alloc::{boxed::Box, sync::Arc};
 

@@ -15,7 +15,7 @@
 //! Limits: a full stat has at most 1,024 pairs; a challenge token is accepted for 30 to 60 s.
 //!
 //! May import: `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
-//! `crate::protocols::gamespy::qr2`, `crate::testing`, `crate::token`, `crate::wire`.
+//! `crate::protocols::gamespy::qr2`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

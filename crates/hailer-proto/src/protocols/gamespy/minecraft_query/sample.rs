@@ -1,7 +1,7 @@
 //! Samples of Minecraft servers.
 
 use crate::model::{Address, Extra, Rule, Status};
-use crate::testing::sample::{Random, Server, motd};
+use crate::sample::{Random, Server, motd};
 use crate::wire::Latin1;
 use alloc::{format, string::String, vec::Vec};
 

@@ -12,7 +12,7 @@
 //!
 //! The files are public. The same port number answers `quake3` over UDP.
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::protocols::http`, `crate::testing`,
+//! May import: `crate::model`, `crate::protocol`, `crate::protocols::http`, `crate::sample`,
 //! `crate::wire`.
 
 mod server;
@@ -20,7 +20,7 @@ mod server;
 use crate::model::{Carets, Extra, Icon, Player, Rule, Status, Text, Value};
 use crate::protocol::{Ask, Depth, Doc, Fault, Info};
 use crate::protocols::http::{Body, File, HttpFiles, Members};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use crate::wire::json::Kind;
 use crate::wire::{Notes, deviations};
 use alloc::borrow::Cow;

@@ -14,7 +14,7 @@
 //!
 //! Big-endian. The largest reply needs no challenge, so Hailer has no responder (spec/ffow.md#8).
 //!
-//! May import: `crate::model`, `crate::protocol`, `crate::wire`.
+//! May import: `crate::model`, `crate::protocol`, `crate::sample`, `crate::wire`.
 
 mod client;
 pub mod deviation;
@@ -23,7 +23,7 @@ pub mod message;
 pub use client::FfowExchange;
 
 use crate::protocol::{Composed, Doc, Info};
-use crate::testing::sample;
+use crate::sample;
 use alloc::boxed::Box;
 
 static INFO: Info = Info {

@@ -10,7 +10,8 @@
 //! not verified (spec/quake1.md#9).
 //!
 //! May import: `crate::model`, `crate::one_request`, `crate::protocol`,
-//! `crate::protocols::quake::infostring`, `crate::testing`, `crate::token`, `crate::wire`.
+//! `crate::protocols::quake::infostring`, `crate::protocols::quake::players`, `crate::sample`,
+//! `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -12,7 +12,7 @@
 //! (spec/quake2.md#9).
 //!
 //! May import: `crate::model`, `crate::protocol`, `crate::protocols::quake::infostring`,
-//! `crate::testing`, `crate::token`, `crate::wire`.
+//! `crate::protocols::quake::players`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -1,7 +1,7 @@
 //! Samples of Quake 2 servers.
 
 use crate::model::{Extra, Status, Text};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 
 const RULES: &[(&str, &[&str])] = &[
     ("fraglimit", &["20", "50", "0"]),

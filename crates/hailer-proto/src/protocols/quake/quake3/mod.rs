@@ -12,7 +12,7 @@
 //! verified: the responder limits its replies (spec/quake3.md#10).
 //!
 //! May import: `crate::model`, `crate::protocol`, `crate::protocols::quake::infostring`,
-//! `crate::testing`, `crate::token`, `crate::wire`.
+//! `crate::protocols::quake::players`, `crate::sample`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

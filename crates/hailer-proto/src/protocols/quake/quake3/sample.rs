@@ -1,7 +1,7 @@
 //! Samples of Quake 3 servers.
 
 use crate::model::{Carets, Extra, Status, Text};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use alloc::format;
 
 const RULES: &[(&str, &[&str])] = &[

@@ -8,7 +8,7 @@
 //!
 //! The server replies to one request and closes. It replies to an address only once in 5 s.
 //!
-//! May import: `crate::model`, `crate::one_request`, `crate::protocol`, `crate::testing`,
+//! May import: `crate::model`, `crate::one_request`, `crate::protocol`, `crate::sample`,
 //! `crate::wire`.
 
 mod client;
@@ -19,7 +19,7 @@ mod server;
 use crate::model::{Extra, Status, Text};
 use crate::one_request::{Mark, Message, OneStream};
 use crate::protocol::{Doc, Info};
-use crate::testing::sample::Server;
+use crate::sample::Server;
 use alloc::vec::Vec;
 
 /// The protocol.

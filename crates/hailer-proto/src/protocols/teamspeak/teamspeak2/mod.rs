@@ -10,7 +10,7 @@
 //! The port of queries is that of the machine; each virtual server has a port for voice.
 //!
 //! May import: `crate::model`, `crate::protocol`, `crate::protocols::teamspeak::command_lines`,
-//! `crate::testing`, `crate::token`, `crate::wire`.
+//! `crate::sample`, `crate::wire`.
 
 mod client;
 pub mod message;
@@ -19,7 +19,7 @@ mod server;
 use crate::model::{Extra, Status, Text};
 use crate::protocol::{Composed, Doc, Info};
 use crate::protocols::teamspeak::command_lines::CommandResponder;
-use crate::testing::sample;
+use crate::sample;
 use crate::wire::deviations;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 

@@ -13,7 +13,7 @@
 //! block addresses that send more than ten commands in 3 s (spec/teamspeak3.md#4).
 //!
 //! May import: `crate::model`, `crate::protocol`, `crate::protocols::teamspeak::command_lines`,
-//! `crate::testing`, `crate::token`, `crate::wire`.
+//! `crate::sample`, `crate::wire`.
 
 mod client;
 pub mod message;
@@ -22,7 +22,7 @@ mod server;
 use crate::model::{Address, Extra, Status, Text};
 use crate::protocol::{Composed, Doc, Info};
 use crate::protocols::teamspeak::command_lines::CommandResponder;
-use crate::testing::sample;
+use crate::sample;
 use crate::wire::deviations;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 
