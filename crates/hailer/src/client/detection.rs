@@ -14,8 +14,7 @@
 
 use crate::support::catalog;
 use hailer_proto::games::{Game, QueryPort};
-use hailer_proto::{Info, Protocol, Transport};
-use hailer_proto::{Wave, registry};
+use hailer_proto::{Info, Protocol, Transport, Wave};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -374,6 +373,7 @@ fn related(answered: &[&'static str]) -> Option<Vec<&'static str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hailer_proto::registry;
 
     fn ids(wave: &[&'static dyn Protocol]) -> Vec<&'static str> {
         wave.iter().map(|protocol| protocol.info().id).collect()
