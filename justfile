@@ -46,6 +46,13 @@ bench-sweep:
     cargo build --release -p hailer-cli
     cargo run --release -p hailer-bench -- all
 
+# The Python package next to the tool and to mcstatus, python-a2s and opengsq
+bench-python:
+    cargo build --release -p hailer-cli
+    python3 -m venv target/python/bench
+    target/python/bench/bin/pip install -r bindings/python/tests/requirements.txt ./bindings/python
+    HAILER_BIN=target/release/hailer target/python/bench/bin/python bindings/python/bench.py
+
 # The monitor with 100,000 servers for 5 minutes, while pages are read
 bench-monitor minutes="5":
     cargo build --release -p hailer-cli
