@@ -23,7 +23,7 @@ use clap_complete::Shell;
 use hailer::proto::games::GAMES as GAMES_TABLE;
 use hailer::proto::{Charset, Direction, Protocol, Tls};
 use hailer::sweep::Shard;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,6 +43,40 @@ Examples:
   hailer serve --config servers.toml --check-config
   hailer serve --config servers.toml --metrics 127.0.0.1:9570
   hailer serve status";
+
+const GAMEDIG: &str = "\
+Prints one line of JSON: `name`, `map`, `password`, `raw`, `version`, `maxplayers`, `numplayers`,
+`players`, `bots`, `queryPort`, `connect` and `ping`; after a failure `error`, as node-gamedig words
+it, and `reason`. The exit code is 0 in both cases. Options that node-gamedig does not have are
+ignored. A program named gamedig, such as a link to hailer, is this command.
+
+Options of node-gamedig:
+      --type ID                 Game, by its present or an old id, or protocol-NAME
+      --host HOST               Host, as an alternative to HOST:PORT
+      --port PORT               Port of the game, or of its query
+      --address ADDRESS         IP address to query instead of that of the host
+      --givenPortOnly           Query no other port of the game
+      --maxRetries N            Number of tries [default: 1]
+      --socketTimeout MS        Longest time to wait for a reply [default: 2000]
+      --attemptTimeout MS       Longest time for a try [default: 10000]
+      --ipFamily N              4 or 6: use only addresses of this version
+      --listenUdpPort PORT      Local port to send from
+      --requestRules            Request rules from games that speak A2S
+      --no-requestPlayers       Do not request the list of players
+      --requestRulesRequired    Fail without rules
+      --requestPlayersRequired  Fail without a list of players
+      --no-stripColors          Keep color codes
+      --teamspeakQueryPort PORT Port of TeamSpeak's queries
+      --token TOKEN             Auth token, for games that have one
+      --password PASSWORD       Password of the administrator, for Palworld
+      --guildId ID              Id of a Discord server
+      --pretty                  Print the JSON in several lines
+      --debug                   Print the JSON in several lines, and the cause of an error
+
+Examples:
+  hailer gamedig --type valheim play.example.com:2456
+  hailer gamedig --type csgo --requestRules 192.0.2.7:27015 | jq .raw.rules
+  ln -s \"$(command -v hailer)\" /usr/local/bin/gamedig";
 
 const FARM: &str = "\
 Every address of the networks is a different server. Only this machine can reach them.
@@ -170,6 +204,9 @@ pub(crate) enum Command {
     /// Query servers for their status
     #[command(after_help = TARGETS)]
     Query(Box<Query>),
+    /// Query a server with the arguments of node-gamedig, and print its JSON
+    #[command(after_help = GAMEDIG, override_usage = "hailer gamedig [OPTIONS] HOST[:PORT]")]
+    Gamedig(Gamedig),
     /// Find servers on the local network and query them
     #[command(after_help = DISCOVER)]
     Discover(Box<Discover>),
@@ -268,7 +305,7 @@ pub(crate) enum Command {
 #[derive(Args)]
 pub(crate) struct AbsentCommand {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    _arguments: Vec<std::ffi::OsString>,
+    _arguments: Vec<OsString>,
 }
 
 #[derive(Args)]
@@ -329,6 +366,18 @@ pub(crate) struct Query {
     /// Servers queried at the same time, 1 to 1024
     #[arg(long, help_heading = "Queries", default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) concurrency: u16,
+}
+
+#[derive(Args)]
+pub(crate) struct Gamedig {
+    /// Options and HOST[:PORT], in any order
+    #[arg(
+        hide = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_hint = ValueHint::Hostname
+    )]
+    pub(crate) words: Vec<OsString>,
 }
 
 #[derive(Args)]

@@ -29,12 +29,13 @@ mod values;
 
 use clap::Parser;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Runs the command in the program's arguments and returns its exit code.
 #[must_use]
 pub fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().collect();
+    let words = words(std::env::args_os().collect());
     let arguments = match args::Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
         Err(error) => match args::problem_line(&error, &words) {
@@ -43,4 +44,30 @@ pub fn main() -> ExitCode {
         },
     };
     exit::code(command::run(arguments))
+}
+
+/// Returns the arguments of the program. As a program named gamedig, they are those of the command.
+fn words(mut words: Vec<OsString>) -> Vec<OsString> {
+    let name = words.first().and_then(|name| Path::new(name).file_stem());
+    if name.is_some_and(|name| name == "gamedig") {
+        words.insert(1, "gamedig".into());
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_named_gamedig_is_the_command() {
+        let words = |names: &[&str]| words(names.iter().map(OsString::from).collect());
+        assert_eq!(
+            words(&["/bin/gamedig", "--pretty"]),
+            ["/bin/gamedig", "gamedig", "--pretty"]
+        );
+        assert_eq!(words(&["gamedig.exe"]), ["gamedig.exe", "gamedig"]);
+        assert_eq!(words(&["hailer", "gamedig"]), ["hailer", "gamedig"]);
+        assert!(words(&[]).is_empty());
+    }
 }

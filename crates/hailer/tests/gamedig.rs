@@ -72,3 +72,28 @@ fn node_gamedig_gets_all_its_answers() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
+
+/// The ids that the installed package has, present and old ones.
+#[test]
+fn all_ids_of_node_gamedig_are_known() {
+    const IDS: &str = "import { games, protocols } from 'gamedig'
+        const olds = Object.values(games).map((game) => game.extra?.old_id).filter(Boolean)
+        const names = Object.keys(protocols).map((name) => 'protocol-' + name)
+        console.log(JSON.stringify([Object.keys(games), olds, names]))";
+    let Some(mut gamedig) = npm::run_module("gamedig", IDS) else {
+        return;
+    };
+    let output = gamedig.output().expect("node runs");
+    let lists: [Vec<String>; 3] = serde_json::from_slice(&output.stdout).expect("three lists");
+    assert!(lists[0].len() > 300 && lists[1].len() > 100, "{lists:?}");
+    let unknown: Vec<&String> = lists
+        .iter()
+        .flatten()
+        .filter(|id| !hailer::client::gamedig::is_known(id))
+        .collect();
+    // Internal parts of the package: helpers that read lists of servers.
+    let internal =
+        |id: &str| id.ends_with("master") || ["protocol-core", "protocol-epic"].contains(&id);
+    let unknown: Vec<_> = unknown.into_iter().filter(|id| !internal(id)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
+}

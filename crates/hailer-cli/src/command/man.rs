@@ -75,6 +75,12 @@ const PAGES: &[Page] = &[
         files: &[],
     },
     Page {
+        command: "gamedig",
+        examples: &[],
+        codes: &[(0, "The JSON was printed, with the result or with an error.")],
+        files: &[],
+    },
+    Page {
         command: "discover",
         examples: &[],
         codes: &[(0, "A server was found."), (1, "No server was found.")],
@@ -357,8 +363,20 @@ fn render(command: Command, out: &mut dyn Write) -> io::Result<()> {
     if !notes.is_empty() {
         section(&mut roff, "NOTES");
         for paragraph in notes.split("\n\n") {
-            roff.control("PP", [])
-                .text([roman(paragraph.replace('\n', " "))]);
+            roff.control("PP", []);
+            // Lists are indented.
+            if paragraph.contains("\n  ") {
+                roff.control("nf", []);
+                roff.text(
+                    paragraph
+                        .lines()
+                        .map(|line| roman(format!("{line}\n")))
+                        .collect::<Vec<_>>(),
+                );
+                roff.control("fi", []);
+            } else {
+                roff.text([roman(paragraph.replace('\n', " "))]);
+            }
         }
     }
     if !examples.is_empty() {

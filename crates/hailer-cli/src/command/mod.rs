@@ -13,6 +13,7 @@ mod decode;
 mod demo;
 mod discover;
 mod farm;
+mod gamedig;
 mod games;
 #[cfg(feature = "game")]
 mod join;
@@ -67,6 +68,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
             Some(ServeAction::Status(args)) => block_on(serve::status::run(args)),
             None => serve::run(&args),
         },
+        Command::Gamedig(args) => block_on(gamedig::run(args)),
         Command::Farm(args) => farm::run(&args),
         #[cfg(feature = "game")]
         Command::World(args) => block_on(world::run(*args)),

@@ -13,6 +13,23 @@ pub(crate) fn line(value: &impl Serialize) -> Result<String> {
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
+/// Serializes a value to several lines, indented by two spaces.
+pub(crate) fn lines(value: &impl Serialize) -> Result<String> {
+    let text = serde_json::to_string_pretty(value)?;
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Line breaks of texts are escaped: this one ends a line.
+        if c == '\n' || !is_control(c) {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                out += &format!("\\u{unit:04x}");
+            }
+        }
+    }
+    Ok(out)
+}
+
 /// Compact formatter that writes every character that could control a terminal as `\uXXXX`.
 struct EscapingFormatter;
 
@@ -51,5 +68,10 @@ mod tests {
             line(&serde_json::json!({"a": [1, null, ""]})).unwrap(),
             r#"{"a":[1,null,""]}"#
         );
+        let several = lines(&serde_json::json!({ "a": [text] })).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&several).unwrap();
+        assert_eq!(value["a"][0], text);
+        assert_eq!(several.lines().count(), 5);
+        assert!(several.lines().all(|line| !line.contains(is_control)));
     }
 }

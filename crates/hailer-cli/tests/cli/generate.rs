@@ -5,8 +5,9 @@ use hailer::proto::games::GAMES;
 use hailer::proto::registry;
 use std::path::Path;
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "query",
+    "gamedig",
     "discover",
     "sweep",
     "ping",

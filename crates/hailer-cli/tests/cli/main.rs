@@ -11,6 +11,7 @@ mod documentation;
 mod farm;
 #[cfg(feature = "game")]
 mod game;
+mod gamedig;
 mod generate;
 mod harvest;
 #[cfg(feature = "game")]

@@ -21,6 +21,7 @@
 mod answers;
 mod detection;
 mod exchange;
+pub mod gamedig;
 mod shared;
 mod socket;
 
@@ -51,6 +52,7 @@ use std::collections::VecDeque;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
@@ -65,7 +67,7 @@ const HTTPS_PORT: u16 = 443;
 #[non_exhaustive]
 pub struct ClientConfig {
     /// Depth of the request, players, auth token. If `to.host` is not empty, servers get it instead of
-    /// the host of the target.
+    /// the host of the target; `to.game_port` replaces the port of the game, if it is not 0.
     pub ask: Ask,
     /// Timeout, retries, deadline and receive limits.
     pub limits: QueryLimits,
@@ -90,6 +92,9 @@ pub struct ClientConfig {
     /// Encryption of HTTP: for servers behind a proxy, or to verify certificates.
     /// `None`: that of the protocol, which remote services always have.
     pub tls: Option<Tls>,
+    /// Whether the port of a target is the only one to query, even if servers of its game have
+    /// another port for queries.
+    pub is_port_exact: bool,
     /// Where to send requests to the remote service of a protocol, instead of to its own host. For
     /// mirrors and tests.
     pub service: Option<HttpServer>,
@@ -107,8 +112,8 @@ pub struct ClientConfig {
 #[derive(Default)]
 pub struct Client {
     config: ClientConfig,
-    names: NameResolver,
-    shared: SharedSockets,
+    names: Arc<NameResolver>,
+    shared: Arc<SharedSockets>,
 }
 
 /// Results of [`Client::query_many`] as they arrive. Also a [`Stream`].
@@ -139,8 +144,8 @@ impl Client {
         let names = NameResolver::new(config.name_server);
         Self {
             config,
-            names,
-            shared: SharedSockets::default(),
+            names: Arc::new(names),
+            shared: Arc::default(),
         }
     }
 
@@ -463,7 +468,10 @@ impl Client {
             charset: ask.charset.or(game.and_then(Game::charset)),
             to: Destination {
                 host: host.unwrap_or_else(|| sent_host(target, ask)).into(),
-                game_port: target.game_port(&addresses, protocol),
+                game_port: match ask.to.game_port {
+                    0 => target.game_port(&addresses, protocol),
+                    port => port,
+                },
                 port: listed.map_or(target.query_port().unwrap_or(0), |address| address.port()),
                 ..Destination::default()
             },
@@ -535,7 +543,11 @@ impl Client {
         let names = &self.names;
         let found = names.resolve(&target.host, target.port, default_port, srv);
         let Resolved { addresses, srv } = found.await?;
-        let mut addresses = target.at_query_ports(addresses, protocol, default_port);
+        let is_exact = self.config.is_port_exact && target.port.is_some();
+        let mut addresses = match is_exact {
+            true => addresses,
+            false => target.at_query_ports(addresses, protocol, default_port),
+        };
         // If none is left, the error names the addresses.
         if addresses
             .iter()
