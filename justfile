@@ -70,6 +70,18 @@ prove-sweep targets="1000000":
 deny:
     cargo deny check licenses bans sources
 
+# The tool for Windows, run under Wine; Debian as root, 1 GB below target/cross
+windows:
+    contrib/cross/windows
+
+# A static binary for Linux, run in an empty folder with name lookups and TLS; Debian as root
+static:
+    contrib/cross/static
+
+# Compile for Windows with the tests, for AArch64 Linux and for macOS; Debian as root
+cross-check:
+    contrib/cross/check
+
 # Rewrite the images of the README; needs Chromium
 screenshots:
     contrib/screenshots

@@ -9,11 +9,10 @@
 //!
 //! May import: nothing of this workspace.
 
-use listenfd::ListenFd;
-use sd_notify::NotifyState;
 use std::net::{SocketAddr, UdpSocket};
 
 /// Maximum number of inherited sockets.
+#[cfg(unix)]
 const MAX_SOCKETS: usize = 1024;
 
 /// Returns the inherited UDP sockets with their addresses, in the order of the unit; none without a
@@ -24,6 +23,7 @@ const MAX_SOCKETS: usize = 1024;
 ///
 /// # Errors
 /// An inherited socket is not a UDP socket. The error names the line of the unit.
+#[cfg(unix)]
 pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>> {
     // The crate accepts a missing process id. The variables may then be meant for a parent process.
     let is_for_us =
@@ -38,7 +38,7 @@ pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>
     if count > MAX_SOCKETS {
         anyhow::bail!("LISTEN_FDS={count}: at most {MAX_SOCKETS} sockets can be handed over");
     }
-    let mut handed = ListenFd::from_env();
+    let mut handed = listenfd::ListenFd::from_env();
     let sockets = (0..handed.len()).map(|i| {
         let socket = handed.take_udp_socket(i).and_then(|socket| {
             let socket = socket.ok_or(std::io::ErrorKind::NotFound)?;
@@ -55,16 +55,33 @@ pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>
 
 /// Reports readiness to the service manager, at the start and after a reload. Without one, nothing
 /// happens.
+#[cfg(unix)]
 pub(crate) fn ready(status: &str) {
+    use sd_notify::NotifyState;
     let _ = sd_notify::notify(&[NotifyState::Ready, NotifyState::Status(status)]);
 }
 
 /// Reports that the service stops.
+#[cfg(unix)]
 pub(crate) fn stopping() {
-    let _ = sd_notify::notify(&[NotifyState::Stopping]);
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
 }
 
-#[cfg(test)]
+/// Returns no sockets: no service manager of this system hands them over.
+#[cfg(not(unix))]
+pub(crate) fn activated_sockets() -> anyhow::Result<Vec<(SocketAddr, UdpSocket)>> {
+    Ok(Vec::new())
+}
+
+/// Has no effect on this system.
+#[cfg(not(unix))]
+pub(crate) fn ready(_: &str) {}
+
+/// Has no effect on this system.
+#[cfg(not(unix))]
+pub(crate) fn stopping() {}
+
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::io::{Read, Seek};

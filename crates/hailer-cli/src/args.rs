@@ -1,5 +1,19 @@
 //! The command line. Help, completions and man pages are generated from it.
 
+/// Text of the help that only Unix has.
+#[cfg(unix)]
+macro_rules! unix_only {
+    ($text:literal) => {
+        $text
+    };
+}
+#[cfg(not(unix))]
+macro_rules! unix_only {
+    ($text:literal) => {
+        ""
+    };
+}
+
 mod check;
 #[cfg(feature = "game")]
 mod game;
@@ -33,16 +47,17 @@ A TARGET is a host, host:port, [v6]:port, game://host:port or protocol://host:po
 and `hailer protocols` list them. Without a game or protocol, the common protocols are tried. SRV
 records of Minecraft servers are followed.";
 
-const SERVE: &str = "\
-SIGHUP reads the configuration file again.
-
+const SERVE: &str = concat!(
+    unix_only!("SIGHUP reads the configuration file again.\n\n"),
+    "\
 Examples:
   hailer serve --demo
   hailer serve --name \"My server\" --motd \"&aWelcome\" --max-players 20 --player Alice
   hailer serve --example > servers.toml
   hailer serve --config servers.toml --check-config
   hailer serve --config servers.toml --metrics 127.0.0.1:9570
-  hailer serve status";
+  hailer serve status"
+);
 
 const GAMEDIG: &str = "\
 Prints one line of JSON: `name`, `map`, `password`, `raw`, `version`, `maxplayers`, `numplayers`,
@@ -78,21 +93,44 @@ Examples:
   hailer gamedig --type csgo --requestRules 192.0.2.7:27015 | jq .raw.rules
   ln -s \"$(command -v hailer)\" /usr/local/bin/gamedig";
 
-const FARM: &str = "\
+const FARM: &str = if cfg!(target_os = "linux") {
+    "\
 Every address of the networks is a different server. Only this machine can reach them.
 
 Examples:
   hailer farm
   hailer farm 127.1.0.0/16 --protocol ugp --port ugp=22000
-  hailer farm 127.0.0.0/8 --silent 20% --loss 1% --delay 40ms";
+  hailer farm 127.0.0.0/8 --silent 20% --loss 1% --delay 40ms"
+} else {
+    "\
+Every address of the networks is a different server. Only this machine can reach them. This system needs
+a socket for each address and port, and allows 4,096.
 
-const STATUS: &str = "\
+Examples:
+  hailer farm
+  hailer farm 127.0.0.0/24 --protocol ugp --port ugp=22000
+  hailer farm 127.0.0.0/26 --silent 20% --loss 1% --delay 40ms"
+};
+
+/// Network of a farm without arguments. macOS has only one loopback address, and other systems than
+/// Linux need a socket for each address and port.
+const FARM_NETWORK: &str = if cfg!(target_os = "linux") {
+    "127.0.0.0/8"
+} else if cfg!(windows) {
+    "127.0.0.0/26"
+} else {
+    "127.0.0.1/32"
+};
+
+const STATUS: &str = concat!(
+    "\
 The exit code is 0 if every server has a status, 1 if one has none or if no hailer serve runs.
 
 Examples:
   hailer serve status
-  hailer serve status --json | jq '.listeners[].counts.received'
-  sudo hailer serve status --control /run/hailer/serve.sock";
+  hailer serve status --json | jq '.listeners[].counts.received'",
+    unix_only!("\n  sudo hailer serve status --control /run/hailer/serve.sock")
+);
 
 #[cfg(feature = "top")]
 const TOP: &str = "\
@@ -742,7 +780,7 @@ pub(crate) struct Serve {
 #[derive(Args)]
 pub(crate) struct Farm {
     /// Networks inside 127.0.0.0/8; every address becomes a server
-    #[arg(value_name = "NETWORK", default_value = "127.0.0.0/8", value_parser = values::network)]
+    #[arg(value_name = "NETWORK", default_value = FARM_NETWORK, value_parser = values::network)]
     pub(crate) network: Vec<(Ipv4Addr, u8)>,
     /// Protocol to respond in; may be given several times [default: all]
     #[arg(long, short, value_parser = values::served_protocol, value_name = "PROTOCOL")]
@@ -811,7 +849,14 @@ pub(crate) struct Top {
 // Selects a running `hailer serve`.
 #[derive(Args)]
 pub(crate) struct Running {
-    /// Control socket of hailer serve [default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]
+    #[cfg_attr(
+        not(windows),
+        doc = "Control socket of hailer serve [default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]"
+    )]
+    #[cfg_attr(
+        windows,
+        doc = r"Control pipe of hailer serve [default: \\.\pipe\hailer-serve]"
+    )]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) control: Option<PathBuf>,
 }
@@ -823,8 +868,14 @@ pub(crate) struct Observe {
     /// Serve Prometheus metrics at http://ADDRESS:PORT/metrics, on loopback only
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::observe::loopback)]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Unix socket for `hailer serve status` and `hailer top`, or `off`
-    /// [default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]
+    #[cfg_attr(
+        not(windows),
+        doc = "Unix socket for `hailer serve status` and `hailer top`, or `off`\n[default: $XDG_RUNTIME_DIR/hailer/serve.sock, or else /run/hailer/serve.sock]"
+    )]
+    #[cfg_attr(
+        windows,
+        doc = r"Named pipe for `hailer serve status` and `hailer top`, or `off` [default: \\.\pipe\hailer-serve]"
+    )]
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
     pub(crate) control: Option<PathBuf>,
 }

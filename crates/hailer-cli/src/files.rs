@@ -43,8 +43,12 @@ pub(crate) fn append_private(path: &Path) -> std::io::Result<File> {
 
 #[cfg(any(feature = "game", feature = "monitor"))]
 fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
     #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
+    {
+        let mut options = OpenOptions::new();
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options
+    }
+    #[cfg(not(unix))]
+    OpenOptions::new()
 }

@@ -23,6 +23,7 @@ mod packet_filter;
 mod print;
 mod service;
 mod simulated;
+mod system;
 #[cfg(feature = "top")]
 mod terminal;
 mod values;

@@ -1,8 +1,8 @@
 //! Helpers for commands that run until they are stopped.
 
+pub(crate) use crate::system::interrupted;
 use hailer::respond::Reason;
 use std::time::Duration;
-use tokio::signal::{self, unix::SignalKind};
 
 /// Waits for Ctrl-C, SIGTERM or the end of `--for`.
 pub(crate) async fn stopped(time: Option<Duration>) {
@@ -11,18 +11,6 @@ pub(crate) async fn stopped(time: Option<Duration>) {
             let _ = tokio::time::timeout(time, interrupted()).await;
         }
         None => interrupted().await,
-    }
-}
-
-/// Waits for Ctrl-C or SIGTERM.
-pub(crate) async fn interrupted() {
-    let Ok(mut terminate) = signal::unix::signal(SignalKind::terminate()) else {
-        let _ = signal::ctrl_c().await;
-        return;
-    };
-    tokio::select! {
-        _ = signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
     }
 }
 

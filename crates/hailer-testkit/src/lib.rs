@@ -16,7 +16,9 @@ pub mod golden;
 pub mod namespace;
 pub mod npm;
 pub mod openmetrics;
+#[cfg(unix)]
 pub mod postgres;
+#[cfg(unix)]
 pub mod proxy;
 pub mod pypi;
 pub mod qstat;

@@ -46,6 +46,8 @@ pub(crate) fn bind(raw: &Raw, address: SocketAddr, config: &SocketConfig) -> io:
         reserved.set_reuse_port(true)?;
         return raw.bind(&reserved.local_addr()?);
     }
+    // Elsewhere, sockets cannot share a port.
+    let _ = config;
     raw.bind(&address.into())
 }
 
@@ -100,6 +102,10 @@ impl Socket {
 
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<UdpSocket> {
+        self.socket.try_clone()
     }
 
     pub(crate) fn receive(&self, inbox: &mut Inbox) -> io::Result<usize> {

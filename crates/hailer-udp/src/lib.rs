@@ -226,6 +226,14 @@ impl Socket {
         self.local
     }
 
+    /// Returns another handle of the socket, for event loops other than [`wait`].
+    ///
+    /// # Errors
+    /// If the system refuses a handle.
+    pub fn try_clone(&self) -> io::Result<std::net::UdpSocket> {
+        system!(self, system => system.try_clone())
+    }
+
     /// Returns the features of the socket.
     pub fn capabilities(&self) -> Capabilities {
         self.capabilities

@@ -122,6 +122,10 @@ impl Socket {
         })
     }
 
+    pub(crate) fn try_clone(&self) -> io::Result<UdpSocket> {
+        self.socket.try_clone()
+    }
+
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

@@ -1,6 +1,6 @@
 //! Sweeps of stream protocols against real sockets on loopback. A server that listens on all
 //! addresses plays a whole network.
-#![cfg(unix)]
+#![cfg(target_os = "linux")]
 
 use hailer::Status;
 use hailer::proto::Text;

@@ -1,6 +1,6 @@
 //! Sweeps in several threads: each probe ends once, positions match the results, and the limits
 //! apply to all threads together.
-#![cfg(unix)]
+#![cfg(any(target_os = "linux", windows))]
 
 use hailer::proto::{Protocol, registry};
 use hailer::respond::farm::{Farm, FarmConfig};
@@ -186,17 +186,38 @@ fn with_farm(change: impl Fn(&mut FarmConfig), act: impl FnOnce(&Farm, u16, u16)
     });
 }
 
+/// Bits of the networks of these tests: farms of other systems than Linux need a socket for each
+/// address.
+const BITS: u8 = if cfg!(target_os = "linux") { 21 } else { 26 };
+
 #[test]
 fn each_server_has_one_result_with_its_status() {
+    sweep_farms(BITS, false);
+}
+
+#[test]
+fn the_portable_implementation_reads_the_same() {
+    sweep_farms(25, true);
+}
+
+/// Sweeps two networks with this prefix length, with one thread and with several.
+fn sweep_farms(bits: u8, is_portable: bool) {
     with_farm(
-        |config| config.delay = Duration::from_millis(20),
+        |config| {
+            config.delay = Duration::from_millis(20);
+            config.is_portable = is_portable;
+            if is_portable || cfg!(not(target_os = "linux")) {
+                config.networks = vec![(Ipv4Addr::new(127, 30, 0, 0), bits)];
+            }
+        },
         |farm, udp, tcp| {
             let lines = [
-                format!("minecraft-query://127.30.0.0/21:{udp}"),
-                format!("minecraft-status://127.30.0.0/21:{tcp}"),
+                format!("minecraft-query://127.30.0.0/{bits}:{udp}"),
+                format!("minecraft-status://127.30.0.0/{bits}:{tcp}"),
             ];
             let mut config = config();
             config.limits.retries = 5;
+            config.is_portable = is_portable;
             for threads in [1, 2, 5] {
                 let mut source = list(&lines);
                 let total = source.total().unwrap();

@@ -8,16 +8,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(super) const MONITOR: &str = "\
-SIGHUP reads the servers in the configuration file again.
-
+pub(super) const MONITOR: &str = concat!(
+    unix_only!("SIGHUP reads the servers in the configuration file again.\n\n"),
+    "\
 Examples:
   hailer monitor minecraft://127.0.0.1 ugp://127.0.0.1            web page: http://127.0.0.1:8080
   hailer monitor --config monitor.toml --check-config             check the configuration
   hailer monitor add ugp://192.0.2.7 --token-file token           add a server at run time
   hailer monitor test-alert --config monitor.toml                 send a test notification
   hailer monitor export --config monitor.toml -o history.ndjson   export the whole history
-  hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer";
+  hailer monitor --cluster redis://10.0.0.1 --history postgres://hailer@10.0.0.2/hailer"
+);
 
 pub(super) const WATCH: &str = "\
 A TARGET is a host, host:port, [v6]:port, game://host:port or protocol://host:port. Without a game

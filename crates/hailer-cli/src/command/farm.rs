@@ -2,7 +2,7 @@
 
 use super::block_on;
 use crate::args::Farm as Args;
-use crate::exit::{Exit, OrUsage, usage};
+use crate::exit::{Exit, OrUsage, Usage, usage};
 use crate::print::above_zero;
 use crate::service::stopped;
 use anyhow::Context;
@@ -68,10 +68,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Exit> {
 /// Binds all ports of a farm. The error names the protocols of a port that is in use.
 fn bound(farm: &Farm, config: &FarmConfig) -> anyhow::Result<Vec<BoundPort>> {
     farm.bind().map_err(|error| {
-        let FarmBindError::Bind { port: taken, .. } = &error else {
-            return error.into();
+        let taken = match &error {
+            FarmBindError::Bind { port, .. } => *port,
+            FarmBindError::Address { address, .. } => address.port(),
+            _ => return Usage(error.to_string()).into(),
         };
-        let here = config.ports.iter().filter(|(_, port)| port == taken);
+        let here = config.ports.iter().filter(|(_, port)| *port == taken);
         let ids: Vec<&str> = here.map(|(protocol, _)| protocol.info().id).collect();
         anyhow::anyhow!(
             "{error}; it is that of {}: --port {}=PORT chooses another, and port 0 takes any free one",

@@ -4,8 +4,8 @@
 //!
 //! May import: `crate::activation`, `crate::args`, `crate::config`, `crate::exit`, `crate::files`,
 //! `crate::http_client`, `crate::log`, `crate::observe`, `crate::packet_filter`, `crate::print`,
-//! `crate::service`, `crate::simulated`, `crate::terminal`, `crate::values`, `hailer`,
-//! `hailer_monitor`.
+//! `crate::service`, `crate::simulated`, `crate::system`, `crate::terminal`, `crate::values`,
+//! `hailer`, `hailer_monitor`.
 
 mod check;
 mod completions;

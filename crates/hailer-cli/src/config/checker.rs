@@ -148,7 +148,10 @@ pub(crate) fn readable_by_all(path: &Path) -> Option<String> {
         })
     }
     #[cfg(not(unix))]
-    None
+    {
+        let _ = path;
+        None
+    }
 }
 
 /// Keys of a Redis connection, shared by `[cluster]` and `network`.

@@ -223,12 +223,16 @@ impl FromShort for PollInput {
 
 impl FromText for Place {
     type Value = Self;
-    const EXPECTED: &'static str = "\"ADDRESS:PORT\" or \"unix:PATH\"";
+    const EXPECTED: &'static str = if cfg!(unix) {
+        "\"ADDRESS:PORT\" or \"unix:PATH\""
+    } else {
+        "\"ADDRESS:PORT\""
+    };
 
     fn parse(text: &str) -> Option<Self> {
         match text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
-            Some(path) => Some(Self::Path(path.into())),
-            None => text.parse().ok().map(Self::Address),
+            Some(path) if cfg!(unix) => Some(Self::Path(path.into())),
+            _ => text.parse().ok().map(Self::Address),
         }
     }
 }
@@ -934,7 +938,11 @@ impl ObserveInput {
                     if path.as_os_str().is_empty() || place.is_dir() {
                         checker.wrong::<()>(
                             &control.span(),
-                            "observe.control: expected the path of a Unix socket, or \"off\"",
+                            if cfg!(windows) {
+                                r#"observe.control: expected the name of a pipe, or "off""#
+                            } else {
+                                r#"observe.control: expected the path of a Unix socket, or "off""#
+                            },
                         );
                     }
                     Control::At(place)

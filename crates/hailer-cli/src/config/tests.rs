@@ -24,6 +24,10 @@ fn folder() -> PathBuf {
     folder
 }
 
+#[cfg(not(unix))]
+fn set_mode(_: &Path, _: u32) {}
+
+#[cfg(unix)]
 fn set_mode(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();

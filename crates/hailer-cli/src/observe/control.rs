@@ -1,5 +1,4 @@
-//! The control socket: a Unix socket that reports the state of a running responder. Server and
-//! client.
+//! The control socket reports the state of a running responder. Server and client.
 //!
 //! Requests and replies are lines of JSON.
 //!
@@ -8,28 +7,26 @@
 //!   {"watch":1000}     a snapshot now and every 1000 ms, until the client sends anything or closes
 //! ```
 //!
-//! The socket belongs to the user of the responder, with mode 0600. Limits: [`MAX_CLIENTS`]
+//! `channel.rs` has the sockets. Limits: [`MAX_CLIENTS`]
 //! connections, [`MAX_REQUEST`] bytes for a request, [`IDLE_TIMEOUT`] without a request, [`TIMEOUT`] to
 //! accept a reply.
 //!
 //! In: requests of clients, snapshots. Out: lines of JSON.
 //!
-//! May import: `crate::files`, `crate::observe`, `crate::observe::snapshot`, `hailer`.
+//! May import: `crate::observe`, `crate::observe::channel`, `crate::observe::snapshot`, `hailer`.
 
+pub(crate) use super::channel::default_path;
+use super::channel::{self, Listener};
 use super::snapshot::{SCHEMA, Snapshot};
 use super::{MAX_CLIENTS, TakeSnapshot};
-use crate::files::folder_of;
 use anyhow::{Context, anyhow, bail};
 use hailer::support::accept::accept_failed;
-use hailer::support::unix::{self, SocketFile};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -43,20 +40,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Range of the interval between snapshots, in milliseconds.
 const WATCH_MS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
-
-/// Returns the default path: `$XDG_RUNTIME_DIR/hailer/serve.sock`, or `/run/hailer/serve.sock`.
-pub(crate) fn default_path() -> PathBuf {
-    path_in(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))
-}
-
-/// Returns the path in a runtime folder. Relative folders are ignored, as the XDG specification
-/// requires.
-fn path_in(runtime_folder: Option<PathBuf>) -> PathBuf {
-    runtime_folder
-        .filter(|folder| folder.is_absolute())
-        .unwrap_or_else(|| "/run".into())
-        .join("hailer/serve.sock")
-}
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -76,37 +59,12 @@ struct Refusal {
     error: String,
 }
 
-/// Listens at a path. Replaces the socket of a responder that has ended.
-///
-/// # Errors
-/// Another responder listens there, the file is not a socket, or the system refuses.
-pub(crate) fn bind(path: &Path) -> anyhow::Result<(UnixListener, SocketFile)> {
-    let shown = path.display();
-    let hint = "--control PATH chooses another place";
-    let folder = folder_of(path);
-    match std::fs::DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if !folder.is_dir() => {
-            return Err(error)
-                .with_context(|| format!("cannot make the folder {} ({hint})", folder.display()));
-        }
-        _ => {}
-    }
-    let (listener, bound) = unix::bind(path, 0o600).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => anyhow!("{shown} is there and no socket ({hint})"),
-        ErrorKind::AddrInUse => {
-            anyhow!("another hailer serve already answers at {shown}; stop it, or else {hint}")
-        }
-        _ => anyhow::Error::new(error).context(format!("cannot listen at {shown} ({hint})")),
-    })?;
-    Ok((UnixListener::from_std(listener)?, bound))
-}
-
 /// Serves clients until dropped.
-pub(super) async fn serve(listener: UnixListener, take_snapshot: TakeSnapshot) {
+pub(super) async fn serve(mut listener: Listener, take_snapshot: TakeSnapshot) {
     let places = Arc::new(Semaphore::new(MAX_CLIENTS));
     loop {
         match listener.accept().await {
-            Ok((mut stream, _)) => match places.clone().try_acquire_owned() {
+            Ok(mut stream) => match places.clone().try_acquire_owned() {
                 Ok(place) => {
                     let take_snapshot = take_snapshot.clone();
                     tokio::spawn(async move {
@@ -130,8 +88,11 @@ pub(super) async fn serve(listener: UnixListener, take_snapshot: TakeSnapshot) {
     }
 }
 
-async fn answer(stream: UnixStream, take_snapshot: &TakeSnapshot) -> io::Result<()> {
-    let (reader, mut writer) = stream.into_split();
+async fn answer(
+    stream: impl AsyncRead + AsyncWrite,
+    take_snapshot: &TakeSnapshot,
+) -> io::Result<()> {
+    let (reader, mut writer) = tokio::io::split(stream);
     let mut reader = BufReader::new(reader);
     loop {
         let request = match timeout(IDLE_TIMEOUT, read(&mut reader, MAX_REQUEST)).await? {
@@ -217,7 +178,7 @@ fn line(value: &impl Serialize) -> Vec<u8> {
 
 /// A client of a running responder.
 pub(crate) struct Client {
-    stream: BufReader<UnixStream>,
+    stream: BufReader<channel::Client>,
     /// Interval of updates, which is added to the timeout of each reply.
     every: Duration,
 }
@@ -229,7 +190,7 @@ impl Client {
     /// No responder listens there, or permission is denied. The error contains the correction.
     pub(crate) async fn connect(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
-        match timeout(TIMEOUT, UnixStream::connect(path)).await {
+        match timeout(TIMEOUT, channel::connect(path)).await {
             Ok(Ok(stream)) => Ok(Self {
                 stream: BufReader::new(stream),
                 every: Duration::ZERO,
@@ -321,13 +282,15 @@ fn understand(line: &str) -> anyhow::Result<Snapshot> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 pub(crate) mod tests {
+    use super::channel::bind;
     use super::*;
     use crate::simulated::responder as simulated;
     use std::io::{BufRead, Read, Write};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::net::UnixStream as Blocking;
+    use std::path::PathBuf;
     use std::time::Instant;
 
     /// Returns an empty folder for one test.
@@ -378,17 +341,6 @@ pub(crate) mod tests {
             .read_line(&mut line)
             .unwrap();
         line
-    }
-
-    #[test]
-    fn the_default_path_is_absolute() {
-        assert_eq!(
-            path_in(Some("/run/user/7".into())),
-            Path::new("/run/user/7/hailer/serve.sock")
-        );
-        for none in [None, Some("".into()), Some("run".into())] {
-            assert_eq!(path_in(none), Path::new("/run/hailer/serve.sock"));
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Observation of a running responder.
 //!
 //! ```text
-//!   responder ─► Snapshot ─┬─► control   Unix socket, JSON ─► hailer serve status, hailer top
+//!   responder ─► Snapshot ─┬─► control   Unix socket or named pipe, JSON ─► hailer serve status, hailer top
 //!                snapshot  └─► metrics   http://127.0.0.1:PORT/metrics ─► Prometheus
 //! ```
 //!
@@ -9,12 +9,13 @@
 //!
 //! May import: `crate::files`, `hailer`.
 
+mod channel;
 pub(crate) mod control;
 mod metrics;
 pub(crate) mod snapshot;
 
 use anyhow::{Context, bail};
-use hailer::support::unix::SocketFile;
+use channel::PlaceGuard;
 use snapshot::Snapshot;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -64,7 +65,7 @@ impl Control {
 /// Serves control socket and metrics until dropped. Dropping it removes the socket file.
 pub(crate) struct Observer {
     metrics: Option<SocketAddr>,
-    control: Option<SocketFile>,
+    control: Option<PlaceGuard>,
     note: Option<String>,
     tasks: Vec<AbortHandle>,
 }
@@ -96,7 +97,7 @@ pub(crate) fn start(
         Control::At(path) => (path.clone(), true),
         Control::Default => (control::default_path(), false),
     };
-    match control::bind(&path) {
+    match channel::bind(&path) {
         Ok((listener, bound)) => {
             observer.control = Some(bound);
             observer
@@ -117,7 +118,7 @@ impl Observer {
 
     /// Returns the path of the control socket.
     pub(crate) fn control(&self) -> Option<&Path> {
-        self.control.as_ref().map(SocketFile::path)
+        self.control.as_ref().map(PlaceGuard::path)
     }
 
     /// Returns the reason why there is no control socket at the default path.
@@ -160,8 +161,10 @@ fn listen(address: SocketAddr) -> anyhow::Result<tokio::net::TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
     use crate::simulated::responder as simulated;
 
+    #[cfg(unix)]
     #[test]
     fn both_ways_show_the_same_and_end_together() {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -4,6 +4,7 @@ mod capture;
 mod check;
 #[cfg(feature = "monitor")]
 mod cluster;
+#[cfg(target_os = "linux")]
 mod daemon;
 mod decode;
 mod discover;
@@ -21,6 +22,7 @@ mod mistakes;
 mod monitor;
 #[cfg(feature = "monitor")]
 mod monitor_demo;
+#[cfg(unix)]
 mod observe;
 #[cfg(feature = "monitor")]
 mod page;
@@ -36,9 +38,10 @@ mod serve;
 mod sessions;
 mod sources;
 mod sweep;
+#[cfg(unix)]
 mod terminal;
 mod tool;
-#[cfg(feature = "monitor")]
+#[cfg(all(feature = "monitor", unix))]
 mod watch;
 
 use hailer_testkit::servers as support;

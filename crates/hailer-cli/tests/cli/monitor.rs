@@ -109,8 +109,7 @@ fn config_file(folder: &Temporary, text: &str) -> String {
     std::fs::create_dir_all(folder).unwrap();
     let token = folder.as_ref().join("token");
     std::fs::write(&token, TOKEN).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(token, mode).unwrap();
+    crate::tool::keep_private(&token);
     let path = folder.as_ref().join("monitor.toml");
     let text =
         format!("[monitor]\nlisten = '127.0.0.1:0'\ninterval = '1s'\ntoken-file = 'token'\n{text}");

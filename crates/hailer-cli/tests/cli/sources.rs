@@ -278,6 +278,7 @@ fn token_permits_push_over_tcp() {
 }
 
 /// After a reload, the last statuses stay in use, and push sources keep their listeners.
+#[cfg(unix)]
 #[test]
 fn reload_keeps_statuses_and_listeners() {
     let token = Temporary::file("token", TOKEN);

@@ -337,6 +337,17 @@ pub(crate) fn address(line: &str) -> String {
 /// A file or folder of one test, removed when dropped.
 pub(crate) struct Temporary(PathBuf);
 
+/// Makes a file private: token files that other users can read cause a warning.
+pub(crate) fn keep_private(path: &Path) {
+    #[cfg(unix)]
+    {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(path, mode).unwrap();
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+}
+
 impl Temporary {
     /// Returns a unique path without creating it.
     pub(crate) fn path(name: &str) -> Self {
@@ -352,9 +363,7 @@ impl Temporary {
     pub(crate) fn file(name: &str, bytes: impl AsRef<[u8]>) -> Self {
         let file = Self::path(name);
         std::fs::write(&file.0, bytes).unwrap();
-        // Token files that other users can read cause a warning.
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        std::fs::set_permissions(&file.0, mode).unwrap();
+        keep_private(&file.0);
         file
     }
 

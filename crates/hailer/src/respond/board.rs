@@ -134,7 +134,6 @@ impl Board {
     }
 
     /// Calls the function of [`on_join`](Self::on_join), if there is one.
-    #[cfg(unix)]
     pub(super) fn report_join(&self, from: SocketAddr, attempt: &JoinAttempt) {
         if let Some(hook) = &*self.0.join_hook.load() {
             (hook.0)(from, attempt);

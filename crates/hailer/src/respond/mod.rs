@@ -50,14 +50,11 @@ mod week;
 
 pub use board::Board;
 pub use counts::{Counts, ProtocolCounts};
-#[cfg(unix)]
-pub use engine::RelayVerification;
 pub use engine::{
-    Budget, FREE_RATIO, HEADER_BYTES, RateLimiter, RemainingBudget, TopTalker, is_free,
+    Budget, FREE_RATIO, HEADER_BYTES, RateLimiter, RelayVerification, RemainingBudget, TopTalker,
+    is_free,
 };
-pub use io::Service;
-#[cfg(unix)]
-pub use io::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool};
+pub use io::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool, Service};
 pub use reason::{REASONS, Reason};
 
 /// Longest request read. No protocol has requests of more than 1,400 bytes.

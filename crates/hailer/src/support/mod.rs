@@ -9,12 +9,13 @@
 //! - [`report`] formats answers as JSON.
 //! - [`accept`] reacts to connections that cannot be accepted. [`listen`] accepts them within limits.
 //! - [`metrics_format`] converts metrics to the format that a client accepts.
+//! - `readiness` watches batched datagram sockets.
 //! - `link` connects to Redis, and `unix` listens on files.
 //!
 //! In: targets, bytes, addresses. Out: results of exchanges, JSON, metrics.
 //!
 //! May import: `crate::answer`, `crate::error`, `crate::prefix`, `crate::transcript`,
-//! `hailer_proto`.
+//! `hailer_proto`, `hailer_udp`.
 
 #[cfg(any(feature = "respond", feature = "game"))]
 pub mod accept;
@@ -28,6 +29,8 @@ pub mod link;
 pub mod listen;
 pub(crate) mod local;
 pub mod metrics_format;
+#[cfg(any(feature = "respond", feature = "sweep"))]
+pub(crate) mod readiness;
 pub mod report;
 #[cfg(all(unix, feature = "sources"))]
 pub mod unix;

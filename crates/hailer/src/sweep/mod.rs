@@ -341,6 +341,9 @@ pub struct SweepConfig {
     /// Memory for the exchanges in flight that have received a reply, in bytes (estimated). Above
     /// this limit, the largest exchanges end with partial results. The default is 256 MiB.
     pub max_memory: usize,
+    /// Whether to use the portable implementation of datagrams even on Linux, for tests and
+    /// comparisons.
+    pub is_portable: bool,
 }
 
 /// How a sweep closes connections.
@@ -398,6 +401,7 @@ impl Default for SweepConfig {
             tcp_close: TcpClose::default(),
             max_in_flight: 750_000,
             max_memory: 256 << 20,
+            is_portable: false,
         }
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! May import: `crate::activation`, `crate::args`, `crate::command`, `crate::command::watch`,
 //! `crate::config`, `crate::exit`, `crate::files`, `crate::http_client`, `crate::print`,
-//! `crate::service`, `crate::simulated`, `hailer`, `hailer_monitor`.
+//! `crate::service`, `crate::simulated`, `crate::system`, `hailer`, `hailer_monitor`.
 
 pub(super) mod actions;
 mod masters;
@@ -20,6 +20,7 @@ use crate::config::monitor::{self as config, CheckedMonitorConfig, Players};
 use crate::exit::{Exit, usage, without_numbers, words};
 use crate::print::line;
 use crate::simulated::monitor as simulated;
+use crate::system::ReloadRequests;
 use anyhow::bail;
 use hailer::proto::registry;
 use hailer::proto::wire::counted;
@@ -40,7 +41,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::{self, unix::SignalKind};
 use tokio::time::MissedTickBehavior;
 use tracing::{Level, info, warn};
 
@@ -375,7 +375,7 @@ async fn monitor(
         );
     }
     info!("Ctrl-C stops");
-    let mut hangup = signal::unix::signal(SignalKind::hangup())?;
+    let mut reloads = ReloadRequests::listen()?;
     let mut stopped = pin!(crate::service::stopped(args.r#for));
     let health = monitor.health_reader();
     let mut health_log = HealthLog::default();
@@ -390,7 +390,7 @@ async fn monitor(
                     warn!("{}; the list of a master is not applied", without_numbers(&words(&error)));
                 }
             }
-            Some(()) = hangup.recv(), if !args.demo => match reload(args, &monitor, &mut masters).await {
+            Some(()) = reloads.next(), if !args.demo => match reload(args, &monitor, &mut masters).await {
                 Ok((new, others)) => {
                     servers = new;
                     info!("configuration reloaded: {}", counted(servers.len(), "server"));

@@ -11,12 +11,11 @@
 
 use crate::config::{HookAction, HookConfig};
 use crate::http_client;
+use crate::system::{kill_group, start_group};
 use hailer::proto::model::printable;
 use hailer::proto::protocol::JoinAttempt;
-use rustix::process::{Pid, Signal, kill_process_group};
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -170,9 +169,10 @@ impl AttemptVariables {
 
     /// Runs a command without a shell, with the facts as environment variables. Its input and
     /// output are empty.
-    fn run_command(&self, command: &[String], timeout: Duration) -> Result<(), String> {
-        let (program, arguments) = command.split_first().ok_or("the command is empty")?;
-        let mut child = Command::new(program)
+    fn run_command(&self, words: &[String], timeout: Duration) -> Result<(), String> {
+        let (program, arguments) = words.split_first().ok_or("the command is empty")?;
+        let mut command = Command::new(program);
+        command
             .args(arguments)
             .env("HAILER_EVENT", "join-attempt")
             .env("HAILER_SERVER", self.server.to_string())
@@ -183,8 +183,9 @@ impl AttemptVariables {
             .env("HAILER_PROTOCOL", self.protocol.to_string())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .process_group(0)
+            .stderr(Stdio::piped());
+        start_group(&mut command);
+        let mut child = command
             .spawn()
             .map_err(|error| format!("{program}: {error}"))?;
         let output = read_errors(&mut child);
@@ -194,7 +195,8 @@ impl AttemptVariables {
                 Ok(Some(status)) => break Ok(status),
                 Ok(None) if Instant::now() < until => std::thread::sleep(CHECK_INTERVAL),
                 Ok(None) => {
-                    kill(&mut child);
+                    kill_group(&mut child);
+                    let _ = child.wait();
                     break Err(format!("was killed after {} s", timeout.as_secs_f32()));
                 }
                 Err(error) => break Err(error.to_string()),
@@ -239,14 +241,6 @@ fn read_errors(child: &mut Child) -> mpsc::Receiver<String> {
             .spawn(read);
     }
     output
-}
-
-/// Kills a command that still runs, with its process group.
-fn kill(child: &mut Child) {
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        let _ = kill_process_group(pid, Signal::KILL);
-    }
-    let _ = child.wait();
 }
 
 /// Returns a text of a client in one line, without control characters.

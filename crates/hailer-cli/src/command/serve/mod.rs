@@ -9,7 +9,7 @@
 //!
 //! May import: `crate::activation`, `crate::args`, `crate::command`, `crate::config`,
 //! `crate::exit`, `crate::http_client`, `crate::log`, `crate::observe`, `crate::print`,
-//! `crate::service`, `hailer`.
+//! `crate::service`, `crate::system`, `hailer`.
 
 mod hook;
 mod observed;
@@ -25,6 +25,7 @@ use crate::args::Serve;
 use crate::config::{self, ListenConfig, ServeConfig, ServerConfig, StatusSource, announces};
 use crate::exit::Exit;
 use crate::service::{reason_text, stopped};
+use crate::system::ReloadRequests;
 use crate::{activation, observe};
 use hailer::Status;
 use hailer::discover::announce_minecraft;
@@ -38,7 +39,6 @@ use std::net::{SocketAddr, UdpSocket};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::{self, unix::SignalKind};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{info, warn};
@@ -126,7 +126,7 @@ async fn serve(
     inherited: &Inherited,
 ) -> anyhow::Result<Exit> {
     // Must be first: SIGHUP ends a process without a handler.
-    let mut hangup = signal::unix::signal(SignalKind::hangup())?;
+    let mut reloads = ReloadRequests::listen()?;
     let servers = &config.servers;
     let few_files = open_files::raise_limit(servers, &config.engine);
     let mut generation = Generation::new(servers, None, inherited)?;
@@ -187,7 +187,7 @@ async fn serve(
                 }
                 generation.sources.report_suppressed();
             }
-            Some(()) = hangup.recv() => {
+            Some(()) = reloads.next() => {
                 match reload(args, (config, inherited), &mut generation, &pool, &observed).await {
                     Ok(Some(what)) => info!("configuration reloaded: {what}"),
                     Ok(None) => warn!("there is no configuration file to reload"),

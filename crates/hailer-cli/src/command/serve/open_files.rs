@@ -3,8 +3,8 @@
 
 use super::addresses;
 use crate::config::{ListenConfig, ServerConfig};
+use crate::system::raise_open_files;
 use hailer::respond::PoolConfig;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Number of files for other purposes: sources, control connections and libraries.
 const OTHER_FILES: u64 = 256;
@@ -29,21 +29,7 @@ pub(super) fn raise_limit(servers: &[ServerConfig], config: &PoolConfig) -> Opti
     // A socket for connections has a second file, which waits for them.
     let listeners = 2 * streams + addresses(servers).count() * threads;
     let needed = (relays * threads * sessions + connections + listeners) as u64 + OTHER_FILES;
-    let limit = getrlimit(Resource::Nofile);
-    let may = |most: Option<u64>| most.unwrap_or(u64::MAX);
-    if may(limit.current) >= needed {
-        return None;
-    }
-    let current = needed.min(may(limit.maximum));
-    // The note below reports a failure.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit {
-            current: Some(current),
-            maximum: limit.maximum,
-        },
-    );
-    let got = may(getrlimit(Resource::Nofile).current);
+    let got = raise_open_files(needed);
     (got < needed).then(|| {
         format!(
             "{relays} × {threads} × {sessions} sessions of relays, {connections} connections and {listeners} sockets of listeners need {needed} open files, and the system \

@@ -8,14 +8,11 @@
 
 mod bucket;
 pub(super) mod budget;
-#[cfg(unix)]
 mod echo;
 pub(super) mod reply;
-#[cfg(unix)]
 pub(super) mod sessions;
 
 pub use budget::{
     Budget, FREE_RATIO, HEADER_BYTES, RateLimiter, RemainingBudget, TopTalker, is_free,
 };
-#[cfg(unix)]
 pub use sessions::RelayVerification;

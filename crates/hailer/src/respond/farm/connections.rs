@@ -9,6 +9,7 @@
 use super::{Clock, Farm, FarmCounts, PortServices, STOP_CHECK_INTERVAL};
 use crate::respond::reason;
 use crate::support::accept::accept_failed;
+use crate::support::readiness::IS_SHORT_READ_LAST;
 use hailer_proto::protocol::PAUSE_MS;
 use hailer_proto::sample::Random;
 use hailer_proto::{Connection, ConnectionStep, Epoch};
@@ -312,7 +313,7 @@ impl<'a> Streams<'a> {
     }
 
     /// Reads what has arrived. `is_end`: whether the client has ended the connection, so that the
-    /// end must be read too. Otherwise a short read shows that nothing is left.
+    /// end must be read too. Otherwise a short read shows on Unix that nothing is left.
     fn read(&mut self, now: Duration, place: usize, is_end: bool) {
         loop {
             let Some(Some(visit)) = self.visits.get_mut(place) else {
@@ -339,7 +340,7 @@ impl<'a> Streams<'a> {
                 self.pauses.push_back((now + PAUSE, place, visit.number));
             }
             self.follow(now, place, out, end);
-            if length < READ_BYTES && !is_end {
+            if IS_SHORT_READ_LAST && length < READ_BYTES && !is_end {
                 return;
             }
         }

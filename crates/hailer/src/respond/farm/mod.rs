@@ -21,6 +21,9 @@
 //! network, and such a socket receives from other hosts as well. A [`FarmPort`] therefore drops
 //! datagrams to other addresses, and those that are not from loopback.
 //!
+//! Only Linux reports the address that a datagram was sent to. On other systems, a farm opens a socket
+//! for each address and port over UDP, so that its networks must be small.
+//!
 //! | limit | value |
 //! | --- | --- |
 //! | variants of servers of a protocol | 1,048,576 |
@@ -30,6 +33,7 @@
 //! | open connections | [`FarmConfig::max_connections`] |
 //! | time without received bytes on a connection | 60 s |
 //! | unsent replies of a connection | 256 KiB |
+//! | sockets for datagrams, on systems other than Linux | 4,096 |
 //!
 //! ```no_run
 //! use hailer::proto::registry;
@@ -63,7 +67,7 @@ use hailer_proto::{
 };
 use hailer_udp::Outbox;
 use siphasher::sip::SipHasher13;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::Hasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -111,6 +115,8 @@ pub struct FarmConfig {
     /// for private networks, such as those between namespaces: replies to forged sources are not
     /// limited.
     pub can_leave_loopback: bool,
+    /// Whether to use the portable implementation even on Linux, for tests.
+    pub is_portable: bool,
 }
 
 impl FarmConfig {
@@ -134,6 +140,7 @@ impl FarmConfig {
             max_delayed: 1 << 17,
             max_connections: 1 << 16,
             can_leave_loopback: false,
+            is_portable: false,
         }
     }
 }
@@ -169,6 +176,7 @@ pub enum FarmError {
 pub struct Farm {
     networks: Vec<Network>,
     can_leave_loopback: bool,
+    is_portable: bool,
     hash: SipHasher13,
     silent: Share,
     refusing: Share,
@@ -256,6 +264,7 @@ impl Farm {
         let mut farm = Self {
             networks,
             can_leave_loopback: config.can_leave_loopback,
+            is_portable: config.is_portable,
             hash: SipHasher13::new_with_keys(config.seed, u64::from_be_bytes(*b"the farm")),
             silent: share(config.silent, "silent")?,
             refusing: share(config.refusing, "refusing")?,
@@ -381,6 +390,25 @@ impl Farm {
             .iter()
             .any(|network| u32::from(ip) & network.mask == network.base);
         inside && !matches!(ip.octets(), [127, 0, 0, 0] | [127, 255, 255, 255])
+    }
+
+    /// Returns the number of addresses. Addresses of two networks count twice.
+    fn address_count(&self) -> u64 {
+        let sizes = self
+            .networks
+            .iter()
+            .map(|network| u64::from(!network.mask) + 1);
+        sizes.sum()
+    }
+
+    /// Returns the addresses of the servers, each once, in ascending order.
+    fn addresses(&self) -> Vec<Ipv4Addr> {
+        let all = self.networks.iter().flat_map(|network| {
+            let last = network.base | !network.mask;
+            (network.base..=last).map(Ipv4Addr::from)
+        });
+        let held: BTreeSet<Ipv4Addr> = all.filter(|address| self.holds(*address)).collect();
+        held.into_iter().collect()
     }
 
     fn place(&self, ip: Ipv4Addr, port: u16) -> ServerSlot {

@@ -115,6 +115,8 @@ fn query_stream(protocol: &dyn Protocol, address: SocketAddr) -> std::io::Result
     }
 }
 
+// macOS has one loopback address.
+#[cfg(not(target_os = "macos"))]
 #[test]
 fn streams_have_the_status_of_the_farm() {
     let protocol = registry::find("minecraft-status").unwrap();
@@ -165,6 +167,63 @@ fn streams_have_the_status_of_the_farm() {
     }
 }
 
+// macOS has one loopback address.
+#[cfg(not(target_os = "macos"))]
+#[test]
+fn a_portable_farm_has_a_socket_for_each_address() {
+    let query = registry::find("minecraft-query").unwrap();
+    let ugp = registry::find("ugp").unwrap();
+    let small = |networks| FarmConfig {
+        networks,
+        ports: vec![(query, 0), (ugp, 0)],
+        is_portable: true,
+        ..config()
+    };
+    let wide = farm(small(vec![(LOOPBACK, 8)]));
+    assert!(matches!(
+        wide.bind(),
+        Err(FarmBindError::TooManySockets { needed: 33_554_432 })
+    ));
+    // The networks overlap.
+    let networks = [(0, 27), (16, 28)].map(|(last, bits)| (Ipv4Addr::new(127, 31, 0, last), bits));
+    let farm = farm(FarmConfig {
+        silent: 0.2,
+        delay: Duration::from_millis(5),
+        ..small(networks.into())
+    });
+    let bound = farm.bind().unwrap();
+    let ports: Vec<u16> = bound.iter().map(BoundPort::port).collect();
+    assert!(ports[0] != ports[1] && !ports.contains(&0), "{ports:?}");
+    let stop = AtomicBool::new(false);
+    let mut answers = 0;
+    let counts = std::thread::scope(|scope| {
+        let farm_thread = scope.spawn(|| farm.run(&bound, &stop));
+        for number in 0..32 {
+            let address = SocketAddr::from(([127, 31, 0, number], ports[1]));
+            let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+            // The reply comes from the address that was queried.
+            socket.connect(address).unwrap();
+            let is_silent = farm.status(ugp, address).is_none();
+            let wait = if is_silent { 20 } else { 20_000 };
+            let wait = Duration::from_millis(wait);
+            socket.set_read_timeout(Some(wait)).unwrap();
+            let mut exchange = ugp.exchange(&Ask::default(), Cookie(7));
+            let mut request = Vec::new();
+            assert_eq!(exchange.handle(Input::Start, &mut request), Step::Send);
+            socket.send(&request).unwrap();
+            assert_eq!(socket.recv(&mut [0; 2_048]).is_err(), is_silent);
+            answers += u64::from(!is_silent);
+        }
+        stop.store(true, Ordering::Relaxed);
+        farm_thread.join().unwrap()
+    });
+    assert!((10..32).contains(&answers), "{answers}");
+    assert_eq!((counts.received, counts.answered), (32, answers));
+    assert_eq!(counts.silent, 32 - answers);
+}
+
+// macOS has one loopback address.
+#[cfg(not(target_os = "macos"))]
 #[test]
 fn streams_are_limited() {
     let protocol = registry::find("minecraft-status").unwrap();

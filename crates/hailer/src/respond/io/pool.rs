@@ -33,14 +33,13 @@ use crate::respond::engine::sessions::{RelayLimits, RelayVerification};
 use crate::respond::reason::NO_QUERY;
 use crate::respond::{Board, Budget, Counts, MAX_REQUEST, RateLimiter, RemainingBudget, TopTalker};
 use crate::support::listen::ConnectionLimits;
+use crate::support::readiness::WatchedSocket;
 use arc_swap::ArcSwap;
 use hailer_proto::Transport;
 use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig};
-use mio::unix::SourceFd;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Registry, Token, Waker};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -87,7 +86,8 @@ pub struct ListenerConfig {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolConfig {
-    /// Number of threads. 0 selects one per core.
+    /// Number of threads. 0 selects one per core. Systems other than Unix have one thread, since
+    /// sockets cannot share an address there.
     pub workers: usize,
     /// Rate limits for replies.
     pub budget: Budget,
@@ -99,6 +99,9 @@ pub struct PoolConfig {
     pub relay_verification: RelayVerification,
     /// Limits of the connections of all listeners together.
     pub connections: ConnectionLimits,
+    /// Whether to use the portable implementation even on Unix, for tests and comparisons. A change
+    /// has no effect on a running pool.
+    pub is_portable: bool,
 }
 
 impl Default for PoolConfig {
@@ -114,6 +117,7 @@ impl Default for PoolConfig {
                 lifetime: Some(Duration::from_secs(30)),
                 ..ConnectionLimits::default()
             },
+            is_portable: false,
         }
     }
 }
@@ -130,6 +134,7 @@ impl PoolConfig {
     /// Returns the number of threads on this machine.
     pub fn threads(&self) -> usize {
         match self.workers {
+            _ if self.is_portable || cfg!(not(unix)) => 1,
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             workers => workers,
         }
@@ -148,6 +153,7 @@ struct PoolState {
     list: ArcSwap<Vec<Arc<BoundListener>>>,
     config: ArcSwap<PoolConfig>,
     stop: AtomicBool,
+    is_portable: bool,
     wakers: Vec<Waker>,
     /// Last report of each worker.
     reports: Vec<Mutex<WorkerReport>>,
@@ -203,7 +209,7 @@ impl ResponderPool {
     /// If an address cannot be listened on, or the system refuses threads or event queues.
     pub fn start(listeners: Vec<ListenerConfig>, config: &PoolConfig) -> Result<Self, ListenError> {
         let count = config.threads();
-        let list = bind(listeners, count, &[])?;
+        let list = bind(listeners, count, config.is_portable, &[])?;
         let first = list.first().map_or(([0; 4], 0).into(), |bound| bound.local);
         let no_poll = |cause| ListenError {
             address: first,
@@ -223,6 +229,7 @@ impl ResponderPool {
             list: ArcSwap::from_pointee(list),
             config: ArcSwap::from_pointee(config.clone()),
             stop: AtomicBool::new(false),
+            is_portable: config.is_portable,
             wakers,
             reports: (0..count).map(|_| Mutex::default()).collect(),
         });
@@ -284,7 +291,8 @@ impl ResponderPool {
     /// # Errors
     /// If a new address cannot be listened on. Then nothing changes.
     pub fn reload(&self, listeners: Vec<ListenerConfig>) -> Result<(), ListenError> {
-        let list = bind(listeners, self.workers.len(), &self.shared.list.load())?;
+        let old = self.shared.list.load();
+        let list = bind(listeners, self.workers.len(), self.shared.is_portable, &old)?;
         for bound in &list {
             if let Some(stream) = &bound.stream {
                 stream.set_board(bound.board.clone());
@@ -421,6 +429,7 @@ impl BoundListener {
 fn bind(
     listeners: Vec<ListenerConfig>,
     workers: usize,
+    is_portable: bool,
     old: &[Arc<BoundListener>],
 ) -> Result<Vec<Arc<BoundListener>>, ListenError> {
     let mut list: Vec<Arc<BoundListener>> = Vec::with_capacity(listeners.len());
@@ -446,11 +455,11 @@ fn bind(
                 _ if !has_datagrams => Arc::default(),
                 ([_, ..], _) => kept_sockets.clone(),
                 ([], Some(inherited)) if !inherited.is_empty() => {
-                    adopt(&inherited[..inherited.len().min(workers)])
+                    adopt(&inherited[..inherited.len().min(workers)], is_portable)
                         .map_err(|cause| error(address, Transport::Datagram, cause))?
                         .into()
                 }
-                ([], _) => open(wanted, workers)
+                ([], _) => open(wanted, workers, is_portable)
                     .map_err(|cause| error(address, Transport::Datagram, cause))?
                     .into(),
             };
@@ -504,10 +513,11 @@ fn error(address: SocketAddr, transport: Transport, cause: io::Error) -> ListenE
     }
 }
 
-fn queues(address: SocketAddr) -> SocketConfig {
+fn queues(address: SocketAddr, is_portable: bool) -> SocketConfig {
     let mut config = SocketConfig::default();
     config.receive_buffer = Some(RECEIVE_BUFFER);
     config.send_buffer = Some(SEND_BUFFER);
+    config.is_portable = is_portable;
     // Distribution has a small cost, so it is only used if the listener has several addresses.
     config.has_destination = address.ip().is_unspecified();
     config
@@ -515,9 +525,9 @@ fn queues(address: SocketAddr) -> SocketConfig {
 
 /// Takes over inherited sockets. Those that share an address get the same distribution of networks
 /// as our own.
-fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
+fn adopt(inherited: &[UdpSocket], is_portable: bool) -> io::Result<Vec<Socket>> {
     let adopt = |socket: &UdpSocket| {
-        let mut config = queues(socket.local_addr()?);
+        let mut config = queues(socket.local_addr()?, is_portable);
         config.spread = inherited.len() as u32;
         Socket::adopt(socket.try_clone()?, &config)
     };
@@ -526,8 +536,8 @@ fn adopt(inherited: &[UdpSocket]) -> io::Result<Vec<Socket>> {
 
 /// Opens a socket for each worker on one address. The kernel gives all datagrams of one network to
 /// one of them.
-fn open(address: SocketAddr, workers: usize) -> io::Result<Vec<Socket>> {
-    let mut config = queues(address);
+fn open(address: SocketAddr, workers: usize, is_portable: bool) -> io::Result<Vec<Socket>> {
+    let mut config = queues(address, is_portable);
     if workers == 1 {
         return Ok(vec![Socket::bind(address, &config)?]);
     }
@@ -566,6 +576,8 @@ struct WorkerListener {
     outbox: Outbox,
     counts: Counts,
     relay: Option<Relay>,
+    /// Registration of the socket. `None` if the system refused it.
+    watched: Option<WatchedSocket>,
     /// Whether there may be more to receive.
     is_hot: bool,
 }
@@ -596,8 +608,14 @@ impl PoolWorker {
             let is_over = self.shared.stop.load(Ordering::Relaxed);
             self.apply_config();
             self.apply_list();
+            let registry = self.poll.registry();
             let is_hot = self.listeners.iter_mut().fold(false, |hot, listener| {
-                hot | listener.serve(self.index, &mut self.limiter, &mut self.inbox, &self.clock)
+                let (limiter, inbox) = (&mut self.limiter, &mut self.inbox);
+                let is_hot = listener.serve(self.index, limiter, inbox, &self.clock);
+                if !is_hot && let Some(watched) = &mut listener.watched {
+                    watched.request_event(registry);
+                }
+                hot | is_hot
             });
             let now = Instant::now();
             left -= usize::from(is_over);
@@ -620,7 +638,7 @@ impl PoolWorker {
                 let place = event.token().0;
                 // Low numbers are listeners; the others are sessions of relays.
                 match self.listeners.get_mut(place % MAX_LISTENERS) {
-                    Some(listener) if place < MAX_LISTENERS => listener.is_hot = true,
+                    Some(listener) if place < MAX_LISTENERS => listener.record_event(),
                     Some(listener) => {
                         listener.receive_from_game(
                             place / MAX_LISTENERS,
@@ -670,14 +688,12 @@ impl PoolWorker {
                 Some(same) => old.swap_remove(same),
                 None => WorkerListener::new(bound.clone()),
             };
-            let socket = &bound.sockets[self.index];
-            let fd = socket.as_raw_fd();
-            let token = Token(place);
-            let interest = Interest::READABLE;
-            // A socket without events is read in every round: `is_hot` is set initially.
-            let mut source = SourceFd(&fd);
-            let watched = registry.reregister(&mut source, token, interest);
-            let _ = watched.or_else(|_| registry.register(&mut source, token, interest));
+            listener.watch(
+                &bound.sockets[self.index],
+                self.shared.is_portable,
+                registry,
+                Token(place),
+            );
             listener.apply(bound.clone(), place, &self.config, registry);
             self.listeners.push(listener);
         }
@@ -689,9 +705,9 @@ impl PoolWorker {
                     break;
                 }
             }
-            let _ = registry.deregister(&mut SourceFd(
-                &listener.bound.sockets[self.index].as_raw_fd(),
-            ));
+            if let Some(watched) = listener.watched {
+                watched.deregister(registry);
+            }
         }
         self.list = list;
     }
@@ -728,7 +744,27 @@ impl WorkerListener {
             outbox: Outbox::new(),
             counts: Counts::default(),
             relay: None,
+            watched: None,
             is_hot: true,
+        }
+    }
+
+    /// Registers the socket, or changes its token.
+    fn watch(&mut self, socket: &Socket, is_portable: bool, registry: &Registry, token: Token) {
+        let register = || WatchedSocket::register(socket, is_portable, registry, token).ok();
+        match &mut self.watched {
+            Some(watched) => {
+                let _ = watched.set_token(registry, token);
+            }
+            None => self.watched = register(),
+        }
+    }
+
+    /// Records that a datagram has arrived.
+    fn record_event(&mut self) {
+        self.is_hot = true;
+        if let Some(watched) = &mut self.watched {
+            watched.record_event();
         }
     }
 
@@ -738,7 +774,7 @@ impl WorkerListener {
         bound: Arc<BoundListener>,
         place: usize,
         config: &PoolConfig,
-        registry: &mio::Registry,
+        registry: &Registry,
     ) {
         let is_same = self.relay.as_ref().map(Relay::server) == bound.relay
             && self.bound.relay == bound.relay;
@@ -771,8 +807,11 @@ impl WorkerListener {
             outbox,
             counts,
             relay,
+            watched,
             is_hot,
         } = self;
+        // A socket without events is read in every round.
+        *is_hot |= !watched.as_ref().is_some_and(WatchedSocket::is_armed);
         let socket = &bound.sockets[index];
         if !outbox.is_empty() {
             send(socket, outbox, counts);

@@ -4,14 +4,10 @@
 //!
 //! May import: `crate::support`, `crate::sweep`, `crate::sweep::engine`, `hailer_udp`.
 
-#[cfg(unix)]
 mod tcp;
 mod threads;
 mod worker;
 
-#[cfg(unix)]
 pub use tcp::max_connections;
 pub use threads::run_threads;
-#[cfg(not(unix))]
-pub use worker::max_connections;
 pub use worker::run;

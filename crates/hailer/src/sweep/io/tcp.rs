@@ -2,31 +2,32 @@
 //!
 //! With [`TcpClose::Reset`], a socket is reused for the next server: `connect` with an unspecified
 //! address ends the old connection with RST. This saves opening and registering a socket for each
-//! server, and leaves no connection in TIME_WAIT.
+//! server, and leaves no connection in TIME_WAIT. Systems other than Unix cannot reuse sockets.
 //!
 //! Limits: open connections are limited by the process's limit of open files, minus [`OTHER_FILES`];
 //! one read takes at most [`READ_BYTES`]. The engine limits the bytes and the time of a connection.
 //!
 //! In: orders of the sweep's engine. Out: received bytes, closed connections.
 //!
-//! May import: `crate::sweep`, `crate::sweep::engine`, `hailer_udp`.
+//! May import: `crate::support`, `crate::sweep`, `crate::sweep::engine`, `hailer_udp`.
 
+use crate::support::readiness::{IS_SHORT_READ_LAST, WatchedSocket};
 use crate::sweep::engine::{ConnectionOrder, SweepEngine};
 use crate::sweep::{Sink, TcpClose};
 use hailer_udp::Socket as UdpSocket;
-use mio::unix::SourceFd;
+use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use socket2::{Domain, Protocol, SockAddr, Socket, Type};
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket, Type};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// Open files that are not connections: output, lists, lookups.
+#[cfg(unix)]
 const OTHER_FILES: u64 = 128;
-/// Largest number of connections without a limit of open files.
-const MAX_CONNECTIONS: usize = 1 << 20;
+/// Largest number of connections without a limit of open files. Windows has 16,384 ports for
+/// connections by default, and other programs need some.
+const MAX_CONNECTIONS: usize = if cfg!(unix) { 1 << 20 } else { 1 << 13 };
 /// Largest number of bytes of one read.
 const READ_BYTES: usize = 64 << 10;
 /// Largest number of events of one call.
@@ -44,6 +45,7 @@ pub(crate) struct TcpSockets {
     events: Events,
     close: TcpClose,
     source: Option<SocketAddr>,
+    udp: Vec<WatchedSocket>,
     places: Vec<OpenConnection>,
     /// Places without a socket.
     empty: Vec<u32>,
@@ -60,7 +62,8 @@ pub(crate) struct TcpSockets {
 
 /// A socket and its probe.
 struct OpenConnection {
-    socket: Option<Socket>,
+    socket: Option<TcpStream>,
+    is_registered: bool,
     is_v6: bool,
     probe: Option<u32>,
     is_connected: bool,
@@ -75,16 +78,14 @@ impl TcpSockets {
         close: TcpClose,
         source: Option<SocketAddr>,
         udp: impl Iterator<Item = &'s UdpSocket>,
+        is_portable: bool,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        for (number, socket) in udp.enumerate() {
+        let watch = |(number, socket)| {
             let token = Token(UDP_TOKENS + number);
-            poll.registry().register(
-                &mut SourceFd(&socket.as_raw_fd()),
-                token,
-                Interest::READABLE,
-            )?;
-        }
+            WatchedSocket::register(socket, is_portable, poll.registry(), token)
+        };
+        let udp = udp.enumerate().map(watch).collect::<io::Result<_>>()?;
         Ok(Self {
             poll,
             events: Events::with_capacity(MAX_EVENTS),
@@ -95,6 +96,7 @@ impl TcpSockets {
                 close
             },
             source,
+            udp,
             places: Vec::new(),
             empty: Vec::new(),
             idle: [Vec::new(), Vec::new()],
@@ -124,7 +126,7 @@ impl TcpSockets {
                     ConnectionOrder::Connect { id, address } => {
                         self.connect(engine, now, id, address, Vec::new(), sink);
                     }
-                    ConnectionOrder::Send { id, bytes } => self.send(engine, now, id, bytes, sink),
+                    ConnectionOrder::Send { id, bytes } => self.send(engine, now, id, &bytes, sink),
                     ConnectionOrder::Reconnect { id, address, bytes } => {
                         self.release(id);
                         self.connect(engine, now, id, address, bytes, sink);
@@ -158,8 +160,24 @@ impl TcpSockets {
         entry.probe = Some(id);
         entry.is_connected = false;
         entry.unsent = unsent;
-        let Some(socket) = &entry.socket else { return };
-        match socket.connect(&SockAddr::from(address)) {
+        let Some(socket) = &mut entry.socket else {
+            return;
+        };
+        let mut connected = SockRef::from(&*socket).connect(&SockAddr::from(address));
+        let has_begun = match &connected {
+            Ok(()) => true,
+            Err(error) => is_in_progress(error),
+        };
+        // Before it connects, Windows reports a socket as closed.
+        if has_begun && !entry.is_registered {
+            let token = Token(place as usize);
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            match self.poll.registry().register(socket, token, interest) {
+                Ok(()) => entry.is_registered = true,
+                Err(error) => connected = Err(error),
+            }
+        }
+        match connected {
             Ok(()) => self.opened(engine, now, place, sink),
             Err(error) if is_in_progress(&error) => {}
             Err(error) if is_shortage(&error) => {
@@ -186,6 +204,7 @@ impl TcpSockets {
         let place = self.empty.pop().unwrap_or_else(|| {
             self.places.push(OpenConnection {
                 socket: None,
+                is_registered: false,
                 is_v6,
                 probe: None,
                 is_connected: false,
@@ -193,19 +212,10 @@ impl TcpSockets {
             });
             self.places.len() as u32 - 1
         });
-        let token = Token(place as usize);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered =
-            self.poll
-                .registry()
-                .register(&mut SourceFd(&socket.as_raw_fd()), token, interest);
-        if let Err(error) = registered {
-            self.empty.push(place);
-            return Err(error);
-        }
         let entry = &mut self.places[place as usize];
         entry.is_v6 = is_v6;
-        entry.socket = Some(socket);
+        entry.is_registered = false;
+        entry.socket = Some(TcpStream::from_std(socket.into()));
         Ok(place)
     }
 
@@ -218,7 +228,7 @@ impl TcpSockets {
             engine.connected(now, id, sink);
         } else {
             let bytes = std::mem::take(&mut entry.unsent);
-            self.send(engine, now, id, bytes, sink);
+            self.send(engine, now, id, &bytes, sink);
         }
     }
 
@@ -227,7 +237,7 @@ impl TcpSockets {
         engine: &mut SweepEngine,
         now: Duration,
         id: u32,
-        bytes: Vec<u8>,
+        bytes: &[u8],
         sink: &mut dyn Sink,
     ) {
         let Some(entry) = self.of_probe(id) else {
@@ -237,12 +247,18 @@ impl TcpSockets {
             return;
         };
         if !entry.is_connected || !entry.unsent.is_empty() {
-            return entry.unsent.extend_from_slice(&bytes);
+            return entry.unsent.extend_from_slice(bytes);
         }
-        match socket.write(&bytes) {
-            Ok(count) => entry.unsent.extend_from_slice(&bytes[count..]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => entry.unsent = bytes,
-            Err(error) => engine.stream_ended(now, id, Some(&error), sink),
+        let mut sent = 0;
+        // Outside Unix, only a failed write requests an event for free space.
+        while sent < bytes.len() {
+            match socket.write(&bytes[sent..]) {
+                Ok(count) => sent += count,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return entry.unsent.extend_from_slice(&bytes[sent..]);
+                }
+                Err(error) => return engine.stream_ended(now, id, Some(&error), sink),
+            }
         }
     }
 
@@ -264,7 +280,14 @@ impl TcpSockets {
         entry.is_connected = false;
         entry.unsent = Vec::new();
         let is_reusable = match (&entry.socket, self.close) {
+            #[cfg(unix)]
             (Some(socket), TcpClose::Reset) => rustix::net::connect_unspec(socket).is_ok(),
+            #[cfg(not(unix))]
+            (Some(socket), TcpClose::Reset) => {
+                // The system resets the connection when the socket is closed.
+                let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
+                false
+            }
             _ => false,
         };
         if !is_reusable {
@@ -295,6 +318,10 @@ impl TcpSockets {
         started: Instant,
         sink: &mut dyn Sink,
     ) -> io::Result<usize> {
+        // The datagrams of earlier events have been read.
+        for socket in &mut self.udp {
+            socket.request_event(self.poll.registry());
+        }
         let mut events = std::mem::replace(&mut self.events, Events::with_capacity(0));
         match self.poll.poll(&mut events, Some(timeout)) {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
@@ -306,6 +333,9 @@ impl TcpSockets {
             count += 1;
             let place = event.token().0;
             if place >= UDP_TOKENS {
+                if let Some(socket) = self.udp.get_mut(place - UDP_TOKENS) {
+                    socket.record_event();
+                }
                 continue;
             }
             let Some(id) = self.places.get(place).and_then(|entry| entry.probe) else {
@@ -344,7 +374,7 @@ impl TcpSockets {
             }
         } else if event.is_writable() && !entry.unsent.is_empty() {
             let bytes = std::mem::take(&mut entry.unsent);
-            self.send(engine, now, id, bytes, sink);
+            self.send(engine, now, id, &bytes, sink);
             self.follow_orders(engine, now, sink);
         }
         let is_end = event.is_read_closed();
@@ -378,7 +408,7 @@ impl TcpSockets {
                     engine.receive_stream(now, id, &self.buffer[..count], sink);
                     self.follow_orders(engine, now, sink);
                     // A short read empties the receive queue. Later bytes cause another event.
-                    if count < READ_BYTES && !is_end {
+                    if IS_SHORT_READ_LAST && count < READ_BYTES && !is_end {
                         return;
                     }
                 }
@@ -391,8 +421,20 @@ impl TcpSockets {
 }
 
 /// Returns how many connections a sweep can have open at the same time: the limit of open files of
-/// this process, which is raised as far as allowed, minus 128 for other files.
+/// this process, which is raised as far as allowed, minus 128 for other files. On systems other than
+/// Unix: 8,192.
 pub fn max_connections() -> usize {
+    open_files().clamp(1, MAX_CONNECTIONS)
+}
+
+#[cfg(not(unix))]
+fn open_files() -> usize {
+    MAX_CONNECTIONS
+}
+
+#[cfg(unix)]
+fn open_files() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum || limit.maximum.is_none() {
         let raised = Rlimit {
@@ -403,9 +445,7 @@ pub fn max_connections() -> usize {
         let _ = setrlimit(Resource::Nofile, raised);
     }
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    usize::try_from(files.saturating_sub(OTHER_FILES))
-        .unwrap_or(usize::MAX)
-        .clamp(1, MAX_CONNECTIONS)
+    usize::try_from(files.saturating_sub(OTHER_FILES)).unwrap_or(usize::MAX)
 }
 
 /// Creates a non-blocking socket. The mode is part of the type where the system allows, since two
@@ -422,11 +462,24 @@ fn new_socket(domain: Domain) -> io::Result<Socket> {
 }
 
 fn is_in_progress(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    if error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error()) {
+        return true;
+    }
     error.kind() == ErrorKind::WouldBlock
-        || error.raw_os_error() == Some(rustix::io::Errno::INPROGRESS.raw_os_error())
 }
 
 /// Returns whether the system lacks resources, so that another try may succeed.
+#[cfg(not(unix))]
+fn is_shortage(error: &io::Error) -> bool {
+    /// WSAEMFILE, WSAEADDRNOTAVAIL, WSAENOBUFS, and WSAEADDRINUSE for local ports.
+    const SHORTAGES: [i32; 4] = [10_024, 10_049, 10_055, 10_048];
+    let code = error.raw_os_error();
+    code.is_some_and(|code| SHORTAGES.contains(&code))
+}
+
+/// Returns whether the system lacks resources, so that another try may succeed.
+#[cfg(unix)]
 fn is_shortage(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let shortages = [

@@ -3,11 +3,8 @@
 //! It alternates between receiving at most 64 batches and sending at most 2. The receive buffer is
 //! 16 MiB and the send buffer 4 MiB, if the system allows.
 
-#[cfg(unix)]
 use super::tcp::TcpSockets;
 use crate::support::random_secret;
-#[cfg(not(unix))]
-use crate::sweep::engine::ConnectionOrder;
 use crate::sweep::engine::SharedLimits;
 use crate::sweep::engine::{Outboxes, STREAM_BATCH, SweepEngine};
 use crate::sweep::{Counts, ProbeSource, Progress, Sink, SweepConfig, TcpClose};
@@ -133,8 +130,9 @@ pub(crate) fn run_worker(
     let mut sockets = Sockets::bind(
         config.rate_limits.packets_per_second <= TIMESTAMPS,
         config.source,
+        config.is_portable,
     )?;
-    let mut connections = LazyConnections::new(config.tcp_close, config.source);
+    let mut connections = LazyConnections::new(config);
     let mut engine =
         SweepEngine::with_limits(config.clone(), random_secret(), thread.limits.clone());
     engine.set_receive_buffer(sockets.receive_buffer());
@@ -239,18 +237,17 @@ pub(crate) fn run_worker(
 /// The connections of stream protocols. Opened by the first probe that needs one.
 struct LazyConnections {
     close: TcpClose,
-    #[cfg(unix)]
     source: Option<SocketAddr>,
-    #[cfg(unix)]
+    is_portable: bool,
     sockets: Option<TcpSockets>,
 }
 
-#[cfg(unix)]
 impl LazyConnections {
-    fn new(close: TcpClose, source: Option<SocketAddr>) -> Self {
+    fn new(config: &SweepConfig) -> Self {
         Self {
-            close,
-            source,
+            close: config.tcp_close,
+            source: config.source,
+            is_portable: config.is_portable,
             sockets: None,
         }
     }
@@ -274,7 +271,12 @@ impl LazyConnections {
     ) -> io::Result<()> {
         if self.sockets.is_none() && engine.open_connections() > 0 {
             let both = udp.v4.iter().chain(&udp.v6);
-            self.sockets = Some(TcpSockets::new(self.close, self.source, both)?);
+            self.sockets = Some(TcpSockets::new(
+                self.close,
+                self.source,
+                both,
+                self.is_portable,
+            )?);
         }
         if let Some(sockets) = &mut self.sockets {
             sockets.follow(engine, now, sink);
@@ -299,58 +301,6 @@ impl LazyConnections {
     }
 }
 
-/// Returns how many connections a sweep can have open at the same time: none on this system.
-#[cfg(not(unix))]
-pub fn max_connections() -> usize {
-    0
-}
-
-#[cfg(not(unix))]
-impl LazyConnections {
-    fn new(close: TcpClose, _: Option<SocketAddr>) -> Self {
-        Self { close }
-    }
-
-    fn max(&self) -> usize {
-        usize::MAX
-    }
-
-    fn are_open(&self) -> bool {
-        false
-    }
-
-    /// Reports every probe of a stream protocol as unreachable.
-    fn follow(
-        &mut self,
-        engine: &mut SweepEngine,
-        _: &Sockets,
-        now: Duration,
-        sink: &mut dyn Sink,
-    ) -> io::Result<()> {
-        let mut orders = Vec::new();
-        engine.take_orders(&mut orders);
-        for order in orders {
-            if let ConnectionOrder::Connect { id, .. } = order {
-                let error = io::Error::from(io::ErrorKind::Unsupported);
-                engine.stream_ended(now, id, Some(&error), sink);
-            }
-        }
-        Ok(())
-    }
-
-    fn process(
-        &mut self,
-        engine: &mut SweepEngine,
-        udp: &Sockets,
-        _: Duration,
-        started: Instant,
-        sink: &mut dyn Sink,
-    ) -> io::Result<usize> {
-        self.follow(engine, udp, started.elapsed(), sink)?;
-        Ok(0)
-    }
-}
-
 /// One socket for each address family that this machine supports.
 struct Sockets {
     v4: Option<Socket>,
@@ -370,13 +320,14 @@ struct ReceiveResult {
 }
 
 impl Sockets {
-    fn bind(timestamps: bool, source: Option<SocketAddr>) -> io::Result<Self> {
+    fn bind(timestamps: bool, source: Option<SocketAddr>, is_portable: bool) -> io::Result<Self> {
         let mut config = hailer_udp::SocketConfig::default();
         config.receive_buffer = Some(RECEIVE_BUFFER);
         config.send_buffer = Some(SEND_BUFFER);
         config.has_refusals = true;
         config.has_timestamps = timestamps;
         config.is_unfragmented = true;
+        config.is_portable = is_portable;
         if let Some(source) = source {
             let socket = Socket::bind(source, &config)?;
             let (v4, v6) = if source.is_ipv4() {
