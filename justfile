@@ -95,3 +95,17 @@ deb profile="dist":
     cargo build --profile {{profile}} -p hailer-cli
     contrib/deb/build {{profile}}
     contrib/deb/test target/debian/*.deb
+
+# The documentation site in target/site/book, with its links checked; needs mdbook 0.5
+site:
+    contrib/site/build
+
+# Every shell block of README and guides, against simulated servers; needs root
+blocks:
+    cargo build -p hailer-cli
+    contrib/site/run-blocks
+
+# The picture of a terminal session for README and site; needs root
+session:
+    cargo build -p hailer-cli
+    contrib/site/terminal

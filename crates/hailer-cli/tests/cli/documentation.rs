@@ -13,10 +13,12 @@ fn root() -> PathBuf {
 /// README and all guides, with their paths.
 fn pages() -> Vec<(PathBuf, String)> {
     let mut paths = vec![root().join("README.md")];
-    for entry in std::fs::read_dir(root().join("docs")).expect("docs") {
-        let path = entry.expect("an entry of docs").path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            paths.push(path);
+    for folder in ["docs", "docs/tutorials"] {
+        for entry in std::fs::read_dir(root().join(folder)).expect(folder) {
+            let path = entry.expect("an entry of a folder").path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                paths.push(path);
+            }
         }
     }
     paths
