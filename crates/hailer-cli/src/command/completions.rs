@@ -2,7 +2,7 @@
 //!
 //! In: definitions in args.rs, ids of games and protocols. Out: scripts.
 //!
-//! May import: `crate::args`, `crate::exit`, `crate::print`.
+//! May import: `crate::args`, `crate::exit`, `crate::print`, `hailer`.
 
 use crate::args::Arguments;
 use crate::exit::Exit;
