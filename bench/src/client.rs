@@ -7,13 +7,13 @@
 
 use crate::bare::{self, BATCH, Batch, Peer};
 use crate::figures::Figures;
-use crate::game::{Game, ip, target};
+use crate::game::{Game, ip, probe, target};
 use crate::slp;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use hailer::proto::Protocol;
 use hailer::support::report::{AnswerLine, json};
-use hailer::sweep::{self, Next, Probe, ProbeResult, ProbeSource, Progress, Sink};
+use hailer::sweep::{self, Next, ProbeResult, ProbeSource, Progress, Sink};
 use nix::sys::resource::{UsageWho, getrusage};
 use std::fs::File;
 use std::io::Write;
@@ -312,13 +312,7 @@ impl ProbeSource for List {
             SocketAddr::from((Ipv4Addr::from_bits((target >> 16) as u32), *target as u16));
         let index = self.next as u64;
         self.next += 1;
-        Next::Probe(Probe {
-            index,
-            address,
-            protocol: self.protocol,
-            game: None,
-            name: None,
-        })
+        Next::Probe(probe(index, address, self.protocol))
     }
 
     fn total(&self) -> Option<u64> {

@@ -7,6 +7,7 @@ use hailer::Ask;
 use hailer::proto::{Cookie, Destination, Epoch, Input, Keys, Options, Protocol, Step, Verdict};
 use hailer::proto::{Depth, Player, Text, registry};
 use hailer::respond::farm;
+use hailer::sweep::Probe;
 use hailer_udp::Outbox;
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
@@ -487,4 +488,15 @@ pub(crate) fn alive(farm: &farm::Farm, game: Game, targets: u32, port: u16) -> a
         farm.status(game.protocol(), address).is_some()
     };
     Ok((0..targets).filter(lives).count() as u64)
+}
+
+/// Returns the probe of one server, without a game or a name.
+pub(crate) fn probe(index: u64, address: SocketAddr, protocol: &'static dyn Protocol) -> Probe {
+    Probe {
+        index,
+        address,
+        protocol,
+        game: None,
+        name: None,
+    }
 }

@@ -8,7 +8,7 @@
 
 use crate::bare::{BATCH, Peer, SLOT};
 use crate::client;
-use crate::game::{Canned, Game};
+use crate::game::{Canned, Game, probe};
 use crate::respond::{self, CASES, Case};
 use crate::slp;
 use anyhow::{Context, ensure};
@@ -17,7 +17,7 @@ use hailer::proto::testing::memory::{self, Server as MemoryServer};
 use hailer::proto::{Ask, Cookie, Epoch, Keys, Options, Protocol, Responder, Step};
 use hailer::respond::Service;
 use hailer::sweep::{
-    ConnectionOrder, Next, Outboxes, Probe, ProbeResult, ProbeSource, Progress, Sink, SweepConfig,
+    ConnectionOrder, Next, Outboxes, ProbeResult, ProbeSource, Progress, Sink, SweepConfig,
     SweepEngine,
 };
 use hailer_udp::{Inbox, Outbox, Received, Socket, wait};
@@ -135,6 +135,17 @@ struct Range {
     protocol: &'static dyn Protocol,
 }
 
+impl Range {
+    fn new(end: u64, protocol: &'static dyn Protocol) -> Self {
+        let next = 0;
+        Self {
+            next,
+            end,
+            protocol,
+        }
+    }
+}
+
 impl ProbeSource for Range {
     fn next(&mut self) -> Next {
         if self.next == self.end {
@@ -143,13 +154,7 @@ impl ProbeSource for Range {
         let index = self.next;
         self.next += 1;
         let address = SocketAddr::from(((0x7F00_0001 + index as u32 * 7).to_be_bytes(), 25_565));
-        Next::Probe(Probe {
-            index,
-            address,
-            protocol: self.protocol,
-            game: None,
-            name: None,
-        })
+        Next::Probe(probe(index, address, self.protocol))
     }
 
     fn total(&self) -> Option<u64> {
@@ -201,11 +206,7 @@ fn sweep(protocol: &'static dyn Protocol, times: u64) -> anyhow::Result<u64> {
     let mut engine = SweepEngine::new(unlimited(), [7; 16]);
     let mut out = Outboxes::default();
     let mut count = Count::default();
-    let mut source = Range {
-        next: 0,
-        end: times,
-        protocol,
-    };
+    let mut source = Range::new(times, protocol);
     let mut now = Duration::ZERO;
     let mut batch: Vec<(SocketAddr, Vec<u8>)> = Vec::new();
     while !engine.is_done() {
@@ -232,11 +233,7 @@ fn lines(game: Game, times: u64) -> anyhow::Result<u64> {
     let mut engine = SweepEngine::new(config, [7; 16]);
     let mut out = Outboxes::default();
     let mut lines = Lines::default();
-    let mut source = Range {
-        next: 0,
-        end: times,
-        protocol: game.protocol(),
-    };
+    let mut source = Range::new(times, game.protocol());
     let us = Peer { ip: 1, port: 1 };
     let mut now = Duration::ZERO;
     let mut reply = [0; SLOT];
@@ -269,22 +266,14 @@ fn status_lines(times: u64) -> anyhow::Result<u64> {
     let mut engine = SweepEngine::new(config, [7; 16]);
     let mut out = Outboxes::default();
     let mut lines = Lines::default();
-    let mut source = Range {
-        next: 0,
-        end: times,
-        protocol: Game::Slp.protocol(),
-    };
+    let mut source = Range::new(times, Game::Slp.protocol());
     let mut now = Duration::ZERO;
     let mut orders = Vec::new();
     while !engine.is_done() {
         now += Duration::from_micros(100);
         engine.tick(now, &mut out, &mut lines);
         engine.start_probes(now, &mut source, &mut out, &mut lines);
-        loop {
-            engine.take_orders(&mut orders);
-            if orders.is_empty() {
-                break;
-            }
+        while engine.take_orders(&mut orders) {
             for order in orders.drain(..) {
                 match order {
                     ConnectionOrder::Connect { id, .. } => engine.connected(now, id, &mut lines),

@@ -210,12 +210,15 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a share such as 20% or 0.2, at most 100%".into())
 }
 
+/// Longest time that arguments and configuration files accept.
+pub(crate) const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
+
 /// Parses `1s`, `500ms` or `1m 30s`; a number without a unit is in seconds. At most 366 days.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
     let time = seconds().or_else(|| humantime::parse_duration(text).ok());
     let time = time.ok_or("expected a time such as 1s, 500ms or 2m")?;
-    if time.is_zero() || time > Duration::from_secs(366 * 86_400) {
+    if time.is_zero() || time > MAX_TIME {
         return Err("expected a time above 0 and up to 366 days".into());
     }
     Ok(time)

@@ -13,9 +13,7 @@ use std::hint::black_box;
 
 /// The most frequent packets of a busy server.
 fn small_packets() -> Vec<Packet> {
-    let dx = Delta(1);
-    let dy = Delta(-2);
-    let dz = Delta(3);
+    let [dx, dy, dz] = [Delta(1), Delta(-2), Delta(3)];
     let yaw = Angle(4);
     let pitch = Angle(5);
     vec![
@@ -27,12 +25,12 @@ fn small_packets() -> Vec<Packet> {
         }
         .into(),
         EntityLookRelativeMove {
+            yaw,
+            pitch,
             entity: 2,
             dx,
             dy,
             dz,
-            yaw,
-            pitch,
         }
         .into(),
         EntityLook {

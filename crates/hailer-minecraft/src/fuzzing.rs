@@ -161,12 +161,10 @@ pub fn server(bytes: &[u8]) {
     let Some((build, _, rest)) = chosen(bytes) else {
         return;
     };
-    let encryption = Encryption::Off;
-    let world = WorldKind::Flat;
     let config = server::GameServerConfig {
         build,
-        encryption,
-        world,
+        encryption: Encryption::Off,
+        world: WorldKind::Flat,
         view_distance: 3,
         ..Default::default()
     };

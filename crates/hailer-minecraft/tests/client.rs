@@ -1001,21 +1001,13 @@ fn block_packets_change_the_world() {
             data,
         };
         if build <= Build::W17a {
-            lab.deliver(PreChunk {
-                x: 2,
-                z: 0,
-                load: false,
-            });
-            lab.deliver(PreChunk {
-                x: 3,
-                z: 0,
-                load: false,
-            });
-            lab.deliver(PreChunk {
-                x: 3,
-                z: 0,
-                load: false,
-            });
+            for x in [2, 3, 3] {
+                lab.deliver(PreChunk {
+                    x,
+                    z: 0,
+                    load: false,
+                });
+            }
         } else {
             lab.deliver(unload(2, zlib_field(&[1; 256])));
             lab.deliver(unload(3, Zlib::default()));

@@ -5,7 +5,7 @@
 use hailer_minecraft::state::TRANSITIONS;
 use hailer_minecraft::table::{PacketDirections, PacketInfo};
 use hailer_minecraft::{Build, PacketDirection, TABLE};
-use std::collections::BTreeSet;
+use hailer_testkit::session::ids;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -78,15 +78,8 @@ fn counts() -> String {
         "| from | protocol | ids | to client | to server | both |\n| --- | --- | --- | --- | --- | --- |\n",
     );
     for &build in Build::DIALECTS {
-        let ids = |direction| {
-            TABLE
-                .iter()
-                .filter(|row| row.is_in(direction, build))
-                .map(|row| row.id)
-                .collect::<BTreeSet<u8>>()
-        };
-        let client = ids(PacketDirection::ToClient);
-        let server = ids(PacketDirection::ToServer);
+        let client = ids(PacketDirection::ToClient, build);
+        let server = ids(PacketDirection::ToServer, build);
         let all = (&client | &server).len();
         let both = (&client & &server).len();
         let client = client.len();

@@ -32,14 +32,13 @@ struct Table {
 
 impl Table {
     fn new(build: Build, encryption: server::Encryption, world: WorldKind) -> Self {
-        let config = server::GameServerConfig {
+        Self::with(server::GameServerConfig {
+            view_distance: 3,
             build,
             encryption,
             world,
-            view_distance: 3,
             ..Default::default()
-        };
-        Self::with(config)
+        })
     }
 
     fn with(config: server::GameServerConfig) -> Self {
@@ -51,6 +50,12 @@ impl Table {
             dice: SampleRng::new(build as u64),
             now: Duration::from_secs(1),
         }
+    }
+
+    /// Returns where a player stands, in blocks.
+    fn feet(&self, player: usize) -> [f64; 3] {
+        let game = self.clients[player].client.game();
+        game.player.position.unwrap().feet
     }
 
     fn join(&mut self, name: &str, build: Build) -> usize {
@@ -155,14 +160,7 @@ fn two_players_in_every_build() {
             );
 
             // Alice places and digs blocks, and Bob sees the changes.
-            let [x, y, z] = table.clients[alice]
-                .client
-                .game()
-                .player
-                .position
-                .unwrap()
-                .feet
-                .map(|at| at.floor() as i32);
+            let [x, y, z] = table.feet(alice).map(|at| at.floor() as i32);
             let x = x + 2;
             let z = z + 1;
             let ground = (0..y as u8 + 3).rev().find(|&y| {
@@ -241,16 +239,7 @@ fn a_survival_player_stays_on_the_ground() {
             });
             let alice = table.join("Alice", build);
             table.run(40);
-            let feet = |table: &Table| {
-                table.clients[alice]
-                    .client
-                    .game()
-                    .player
-                    .position
-                    .unwrap()
-                    .feet
-            };
-            let [x, _, z] = feet(&table);
+            let [x, _, z] = table.feet(alice);
             for (dx, dz) in [(10.0, 4.0), (-6.0, 10.0), (0.0, 0.0)] {
                 table.clients[alice].client.walk_to(x + dx, z + dz);
                 table.run(150);

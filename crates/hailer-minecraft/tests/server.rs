@@ -67,6 +67,22 @@ impl Table {
         }
     }
 
+    /// Returns a server in survival mode with two players.
+    fn survival(build: Build) -> (Self, [usize; 2]) {
+        let mut table = Self::new(GameServerConfig {
+            mode: GameMode::Survival,
+            ..config(build)
+        });
+        let players = ["One", "Two"].map(|name| table.enter(build, name));
+        table.settle();
+        (table, players)
+    }
+
+    /// Gives the player an item in the first quick slot, as in creative mode.
+    fn give(&mut self, one: usize, item: Slot) {
+        self.send(one, CreativeInventoryAction { slot: 36, item });
+    }
+
     /// Connects without sending anything.
     fn connect(&mut self, build: Build, name: &str) -> usize {
         let id = self.server.connect(self.now, HOME).unwrap();
@@ -260,25 +276,16 @@ impl TestClient {
                 self.mode = login.mode.0;
             }
             Packet::PlayerTeleport(to) => {
-                let &PlayerTeleport {
-                    x,
-                    stance,
-                    y,
-                    z,
-                    yaw,
-                    pitch,
-                    on_ground,
-                } = to;
-                assert!((0.1..1.65).contains(&(stance - y)));
-                self.place = [x, y, z];
+                assert!((0.1..1.65).contains(&(to.stance - to.y)));
+                self.place = [to.x, to.y, to.z];
                 let echo = PlayerPositionLook {
-                    x,
-                    y,
-                    stance,
-                    z,
-                    yaw,
-                    pitch,
-                    on_ground,
+                    x: to.x,
+                    y: to.y,
+                    stance: to.stance,
+                    z: to.z,
+                    yaw: to.yaw,
+                    pitch: to.pitch,
+                    on_ground: to.on_ground,
                 };
                 self.connection.send(&echo.into()).unwrap();
             }
@@ -509,13 +516,7 @@ fn a_session_in_every_wire_version() {
         table.dig(one, 0, (bx + 1, by, bz));
         table.ticks(1);
         assert_eq!(table.clients[two].block((bx, by, bz)), 0, "{build}");
-        table.send(
-            one,
-            CreativeInventoryAction {
-                slot: 36,
-                item: Slot::of(35, 1, 14),
-            },
-        );
+        table.give(one, Slot::of(35, 1, 14));
         table.put(one, (bx + 2, by, bz), 1);
         table.ticks(1);
         assert_eq!(
@@ -670,13 +671,7 @@ fn one_build_and_1_2_5_share_the_port() {
     table.say(old, "from 1.2.5");
     assert!(table.clients[new].received("<Old> from 1.2.5"));
     // Items that 1.2.5 lacks are refused, since the server accepts 1.2.5 too.
-    table.send(
-        new,
-        CreativeInventoryAction {
-            slot: 36,
-            item: Slot::of(133, 1, 0),
-        },
-    );
+    table.give(new, Slot::of(133, 1, 0));
     table.ticks(1);
     let refused = Packet::SetSlot(SetSlot {
         window: 0,
@@ -992,13 +987,7 @@ fn columns_are_loaded_and_unloaded_while_walking() {
 #[test]
 fn falling_out_of_the_world() {
     for &build in Build::DIALECTS {
-        let mut table = Table::new(GameServerConfig {
-            mode: GameMode::Survival,
-            ..config(build)
-        });
-        let one = table.enter(build, "One");
-        let two = table.enter(build, "Two");
-        table.settle();
+        let (mut table, [one, two]) = Table::survival(build);
         let start = table.clients[one].place;
         for i in 1..9 {
             table.walk(one, [start[0], start[1] - f64::from(i) * 9.5, start[2]]);
@@ -1031,13 +1020,7 @@ fn falling_out_of_the_world() {
 #[test]
 fn survival_takes_time_and_items() {
     for &build in Build::DIALECTS {
-        let mut table = Table::new(GameServerConfig {
-            mode: GameMode::Survival,
-            ..config(build)
-        });
-        let one = table.enter(build, "One");
-        let two = table.enter(build, "Two");
-        table.settle();
+        let (mut table, [one, two]) = Table::survival(build);
         let [x, y, z] = table.clients[one].place.map(|at| at.floor() as i32);
         let there = (x + 2, y as u8 - 1, z);
         let far = (x + 9, y as u8 - 1, z);
@@ -1046,13 +1029,7 @@ fn survival_takes_time_and_items() {
         table.dig(one, 0, far);
         table.dig(one, 2, far);
         table.put(one, there, 1);
-        table.send(
-            one,
-            CreativeInventoryAction {
-                slot: 36,
-                item: Slot::of(1, 64, 0),
-            },
-        );
+        table.give(one, Slot::of(1, 64, 0));
         table.ticks(1);
         assert_same_world(&mut table, two, true);
         assert_eq!(table.clients[two].block(there), 2);
@@ -1092,13 +1069,7 @@ fn clicks_in_the_inventory() {
     let build = Build::V1_3_2;
     let mut table = Table::new(config(build));
     let one = table.enter(build, "One");
-    table.send(
-        one,
-        CreativeInventoryAction {
-            slot: 36,
-            item: Slot::of(1, 5, 0),
-        },
-    );
+    table.give(one, Slot::of(1, 5, 0));
     let click = |slot, button, shift, item| ClickWindow {
         window: 0,
         slot,
@@ -1170,13 +1141,7 @@ fn every_item_against_every_face() {
         .chain([2256, 2267, i16::MAX, i16::MIN])
         .enumerate()
     {
-        table.send(
-            one,
-            CreativeInventoryAction {
-                slot: 36,
-                item: Slot::of(item, 64, 15),
-            },
-        );
+        table.give(one, Slot::of(item, 64, 15));
         for direction in [0, 1, 2, 3, 4, 5, 6, 7, 100, 254, 255] {
             table.put(one, (x + 2, y as u8 - 1, z + (i % 3) as i32), direction);
             table.put(one, (i32::MAX, 255, i32::MIN), direction);
@@ -1444,13 +1409,7 @@ fn dropping_an_item_updates_the_slot() {
     for &build in Build::DIALECTS {
         let mut table = Table::new(config(build));
         let one = table.enter(build, "One");
-        table.send(
-            one,
-            CreativeInventoryAction {
-                slot: 36,
-                item: Slot::of(1, 2, 0),
-            },
-        );
+        table.give(one, Slot::of(1, 2, 0));
         for left in [Slot::of(1, 1, 0), Slot::EMPTY] {
             table.dig(one, 4, (0, 0, 0));
             let Some(Packet::SetSlot(set)) = table.clients[one].got.last() else {
@@ -1472,13 +1431,7 @@ fn instant_digging_needs_no_end_packet() {
     for (i, id) in [46, 50, 95].into_iter().enumerate() {
         let place = (x + 2, y as u8, z + i as i32);
         table.say(one, "/gamemode 1");
-        table.send(
-            one,
-            CreativeInventoryAction {
-                slot: 36,
-                item: Slot::of(id, 1, 0),
-            },
-        );
+        table.give(one, Slot::of(id, 1, 0));
         table.put(one, (place.0, place.1 - 1, place.2), 1);
         table.say(one, "/gamemode 0");
         assert_eq!(table.clients[one].block(place), id as u16);
@@ -1527,13 +1480,7 @@ fn every_player_receives_health() {
 #[test]
 fn respawning_players_unload_everything() {
     for &build in Build::DIALECTS {
-        let mut table = Table::new(GameServerConfig {
-            mode: GameMode::Survival,
-            ..config(build)
-        });
-        let one = table.enter(build, "One");
-        let two = table.enter(build, "Two");
-        table.settle();
+        let (mut table, [one, two]) = Table::survival(build);
         let start = table.clients[one].place;
         table.send(
             one,

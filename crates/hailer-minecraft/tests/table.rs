@@ -6,7 +6,7 @@ use hailer_minecraft::table::SetWindowItems;
 use hailer_minecraft::types::{List16, Slot};
 use hailer_minecraft::{Build, Packet, PacketDirection, PacketStream, TABLE};
 use hailer_proto::wire::Notes;
-use std::collections::BTreeSet;
+use hailer_testkit::session::ids;
 
 fn read_one(bytes: &[u8], direction: PacketDirection, build: Build) -> ReadOutcome {
     read(
@@ -36,15 +36,8 @@ fn every_row(
 #[test]
 fn each_build_has_the_documented_number_of_packets() {
     let counts = |build: Build| {
-        let ids = |direction| {
-            TABLE
-                .iter()
-                .filter(|row| row.is_in(direction, build))
-                .map(|row| row.id)
-                .collect::<BTreeSet<u8>>()
-        };
-        let to_client = ids(PacketDirection::ToClient);
-        let to_server = ids(PacketDirection::ToServer);
+        let to_client = ids(PacketDirection::ToClient, build);
+        let to_server = ids(PacketDirection::ToServer, build);
         (
             to_client.union(&to_server).count(),
             to_client.len(),

@@ -17,6 +17,17 @@ fn bytes_of(seen: &[TapPacket], direction: PacketDirection) -> Vec<&[u8]> {
         .collect()
 }
 
+/// Asserts that these packets have the bytes of all packets that the session sends in a direction.
+#[track_caller]
+fn assert_sees(seen: &[TapPacket], session: &Session, direction: PacketDirection) {
+    assert_eq!(
+        bytes_of(seen, direction),
+        session.packets_of(direction),
+        "{} {direction}",
+        session.build
+    );
+}
+
 /// Feeds the session in random pieces, then ends it.
 fn watch(session: &Session, tap: &mut Tap, dice: &mut SampleRng, widest: usize) -> Vec<TapPacket> {
     let mut seen = Vec::new();
@@ -146,12 +157,7 @@ fn one_direction_is_enough() {
             }
             tap.end();
             seen.extend(all(&mut tap));
-            assert_eq!(
-                bytes_of(&seen, direction),
-                session.packets_of(direction),
-                "{} {direction}",
-                session.build
-            );
+            assert_sees(&seen, &session, direction);
         }
     }
 }
@@ -167,12 +173,7 @@ fn wrong_builds_are_dropped_at_invalid_packets() {
             &session.stream(PacketDirection::ToClient),
         );
         tap.end();
-        assert_eq!(
-            bytes_of(&all(&mut tap), PacketDirection::ToClient),
-            session.packets_of(PacketDirection::ToClient),
-            "{}",
-            session.build
-        );
+        assert_sees(&all(&mut tap), &session, PacketDirection::ToClient);
     }
 }
 
@@ -187,12 +188,7 @@ fn either_direction_may_come_first() {
         tap.end();
         seen.extend(all(&mut tap));
         for direction in PacketDirection::BOTH {
-            assert_eq!(
-                bytes_of(&seen, direction),
-                session.packets_of(direction),
-                "{} {direction}",
-                session.build
-            );
+            assert_sees(&seen, &session, direction);
         }
     }
 }

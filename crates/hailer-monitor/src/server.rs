@@ -280,6 +280,21 @@ fn is_line(text: &str, most: usize) -> bool {
 mod tests {
     use super::*;
 
+    impl Server {
+        /// Returns a server on loopback, whose name is `s` and its id.
+        pub(crate) fn of_test(id: i64) -> Self {
+            Self {
+                id: ServerId(id),
+                name: format!("s{id}"),
+                target: "ugp://127.0.0.1".into(),
+                group: String::new(),
+                labels: [].into(),
+                interval: None,
+                origin: Origin::Api,
+            }
+        }
+    }
+
     #[test]
     fn errors_name_their_field() {
         let good = NewServer {

@@ -124,22 +124,14 @@ fn digest(status: &LastStatus) -> u64 {
 mod tests {
     use super::*;
     use crate::icon::tests::PNG;
-    use crate::server::{Origin, Server};
+    use crate::server::Server;
     use hailer::proto::Text;
     use hailer::proto::model::Icon;
 
     fn table() -> StateTable {
         let live = StateTable::default();
         for id in [1, 2] {
-            live.set(Server {
-                id: ServerId(id),
-                name: format!("s{id}"),
-                target: "ugp://127.0.0.1".into(),
-                group: String::new(),
-                labels: [].into(),
-                interval: None,
-                origin: Origin::Api,
-            });
+            live.set(Server::of_test(id));
         }
         live
     }

@@ -230,7 +230,7 @@ fn hostile(reply: &[u8], random: &mut Random) -> Vec<Vec<u8>> {
                 *byte = if random.chance(50) {
                     0xFF
                 } else {
-                    random.next() as u8
+                    random.bits() as u8
                 };
             }
         }

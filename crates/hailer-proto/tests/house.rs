@@ -580,7 +580,7 @@ fn amplification_is_as_documented() {
                     [192, 0, 2, random.below(256) as u8],
                     random.below(65_536) as u16,
                 ));
-                let epoch = Epoch(random.next() as u32);
+                let epoch = Epoch(random.bits() as u32);
                 for request in answered.iter().step_by(step) {
                     try_one(&*responder, from, epoch, request, &mut out);
                 }
@@ -626,7 +626,7 @@ fn shared_requests() -> Vec<Vec<u8>> {
     let mut random = Random(1);
     for _ in 0..2_000 {
         let length = random.below(64) as usize;
-        all.push((0..length).map(|_| random.next() as u8).collect());
+        all.push((0..length).map(|_| random.bits() as u8).collect());
     }
     all.sort();
     all
@@ -660,7 +660,7 @@ fn variants(whole: &BTreeSet<Vec<u8>>) -> Vec<Vec<u8>> {
                 let at = random.below(changed.len().max(1) as u64) as usize;
                 if let Some(byte) = changed.get_mut(at) {
                     *byte = match random.below(3) {
-                        0 => random.next() as u8,
+                        0 => random.bits() as u8,
                         1 => *byte ^ 1 << random.below(8),
                         _ => 0xFF,
                     };

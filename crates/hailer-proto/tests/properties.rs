@@ -540,13 +540,8 @@ fn cut_replies_never_pass_for_whole_ones() {
                         bytes.to_vec()
                     })
                 });
-                complaints.extend(passes_for_whole(
-                    &conversation.name,
-                    place,
-                    end,
-                    &cut,
-                    &whole,
-                ));
+                let name = &conversation.name;
+                complaints.extend(passes_for_whole(name, [place, end], &cut, &whole));
             }
         }
     }
@@ -569,13 +564,8 @@ fn cut_replies_of_responders_never_pass_for_whole_ones() {
                             reply.truncate(end);
                         }
                     });
-                    complaints.extend(passes_for_whole(
-                        protocol.info().id,
-                        place,
-                        end,
-                        &cut,
-                        &whole,
-                    ));
+                    let name = protocol.info().id;
+                    complaints.extend(passes_for_whole(name, [place, end], &cut, &whole));
                 }
             }
         }
@@ -586,8 +576,7 @@ fn cut_replies_of_responders_never_pass_for_whole_ones() {
 
 fn passes_for_whole(
     name: &str,
-    place: usize,
-    end: usize,
+    [place, end]: [usize; 2],
     cut: &Step,
     whole: &Status,
 ) -> Option<String> {
@@ -690,14 +679,14 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
     match random.below(8) {
         0 if length > 0 => bytes[from] ^= 1 << random.below(8),
         1 if length > 0 => {
-            bytes[from] = [0, 0x7F, 0x80, 0xFF, random.next() as u8][random.below(5) as usize];
+            bytes[from] = [0, 0x7F, 0x80, 0xFF, random.bits() as u8][random.below(5) as usize];
         }
         2 => drop(bytes.drain(piece)),
         3 => bytes.extend_from_within(piece),
         4 => bytes.rotate_left(piece.len()),
         5 if length > 0 => (0..4).for_each(|_| bytes[random.below(length) as usize] = 0),
         6 => bytes.truncate(from),
-        _ => bytes.extend((0..random.below(40)).map(|_| random.next() as u8)),
+        _ => bytes.extend((0..random.below(40)).map(|_| random.bits() as u8)),
     }
 }
 

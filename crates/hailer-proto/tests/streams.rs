@@ -115,6 +115,19 @@ fn check_starts(exchange: &dyn Exchange, message: &[u8], place: &str) {
     );
 }
 
+/// Returns the handshake of a status ping.
+fn handshake() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    message::Handshake {
+        protocol: 47,
+        host: "h".into(),
+        port: 1,
+        intent: message::Intent::Status,
+    }
+    .write(&mut bytes);
+    bytes
+}
+
 /// The responder sends the same bytes for a request in two pieces as for one in one piece.
 #[test]
 fn requests_may_be_split_at_every_byte() {
@@ -276,14 +289,7 @@ fn legacy_requests_get_their_form() {
 /// A pause in a request that has an end sends nothing.
 #[test]
 fn only_requests_without_an_end_are_complete_after_a_pause() {
-    let mut handshake = Vec::new();
-    message::Handshake {
-        protocol: 47,
-        host: "h".into(),
-        port: 1,
-        intent: message::Intent::Status,
-    }
-    .write(&mut handshake);
+    let handshake = handshake();
     for start in [&handshake[..], &handshake[..5], b"\x02", b""] {
         let mut connection = connect(&Status::default(), &Options::default());
         let mut out = Vec::new();
@@ -440,19 +446,7 @@ fn the_protocol_number_is_that_of_client_status_or_option() {
 
 #[test]
 fn invalid_requests_close_the_connection() {
-    let start = |more: &[u8]| {
-        let mut request = Vec::new();
-        let intent = message::Intent::Status;
-        message::Handshake {
-            protocol: 47,
-            host: "h".into(),
-            port: 1,
-            intent,
-        }
-        .write(&mut request);
-        request.extend_from_slice(more);
-        request
-    };
+    let start = |more: &[u8]| [&handshake()[..], more].concat();
     for (request, error) in [
         (
             start(&[1, 0, 1, 0]),
@@ -702,16 +696,7 @@ fn replies_of_the_responder_fit() {
     for icon in [1_000, 20_000, 60_000] {
         png.resize(icon, 7);
         status.icon = hailer_proto::Icon::from_png(&png).ok();
-        let mut request = Vec::new();
-        let intent = message::Intent::Status;
-        message::Handshake {
-            protocol: 47,
-            host: "h".into(),
-            port: 1,
-            intent,
-        }
-        .write(&mut request);
-        request.extend([1, 0]);
+        let request = [&handshake()[..], &[1, 0]].concat();
         let (reply, _) = send(&mut *connect(&status, &Options::default()), &[&request]);
         let units = String::from_utf8_lossy(&reply).encode_utf16().count();
         assert!(units < 32_767, "{units}");
@@ -723,15 +708,7 @@ fn replies_of_the_responder_fit() {
 /// Parts of a status that is too long are left out in order.
 #[test]
 fn long_replies_lose_icon_then_sample_then_mods() {
-    let mut request = Vec::new();
-    message::Handshake {
-        protocol: 47,
-        host: "h".into(),
-        port: 1,
-        intent: message::Intent::Status,
-    }
-    .write(&mut request);
-    request.extend([1, 0]);
+    let request = [&handshake()[..], &[1, 0]].concat();
     let parts = |icon: usize, name: usize, mods: usize| {
         let mut status = statuses::plain(0);
         let mut png = b"\x89PNG\r\n\x1a\n".to_vec();

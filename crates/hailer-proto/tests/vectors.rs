@@ -2,7 +2,7 @@
 //! formats.
 
 use hailer_proto::wire::Notes;
-use hailer_proto::{DatagramContext, Explanation, Frame, Input, Protocol, Status, Step, Transport};
+use hailer_proto::{DatagramContext, Explanation, Frame, Input, Status, Step, Transport};
 use hailer_testkit::vector::{Conversation, Line, Vector};
 use hailer_testkit::{golden, vector};
 use sha2::{Digest, Sha256};
@@ -100,22 +100,16 @@ fn conversations_replay() {
     }
 }
 
-fn explain(
-    protocol: &dyn Protocol,
-    bytes: &[u8],
-    seen: DatagramContext<'_>,
-) -> (Option<Explanation>, Notes) {
-    let mut notes = Notes::explaining();
-    let explanation = protocol.explain(bytes, seen, &mut notes);
-    (explanation, notes)
-}
-
 fn explained(vector: &Vector) -> Result<(), String> {
     let Vector {
         protocol, bytes, ..
     } = vector;
-    let (explanation, notes) = explain(*protocol, bytes, vector.direction.into());
-    let (anyway, other_notes) = explain(*protocol, bytes, DatagramContext::Unknown);
+    let explain = |seen| {
+        let mut notes = Notes::explaining();
+        (protocol.explain(bytes, seen, &mut notes), notes)
+    };
+    let (explanation, notes) = explain(vector.direction.into());
+    let (anyway, other_notes) = explain(DatagramContext::Unknown);
     let Some(explanation) = explanation else {
         return match (&vector.message, anyway) {
             (None, None) => Ok(()),

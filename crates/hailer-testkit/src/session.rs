@@ -5,6 +5,7 @@ use hailer_minecraft::sample::SampleRng;
 use hailer_minecraft::table::*;
 use hailer_minecraft::types::Bytes16;
 use hailer_minecraft::{Build, Connection, Packet, PacketDirection, Role};
+use std::collections::BTreeSet;
 
 /// A session as a proxy between both sides sees it.
 pub struct Session {
@@ -34,13 +35,8 @@ impl Session {
         session.login(build, kind.is_some(), dice);
         for _ in 0..count {
             let direction = PacketDirection::BOTH[dice.below(2)];
-            let rows: Vec<_> = TABLE
-                .iter()
-                .filter(|row| row.is_in(direction, build) && row.id != 0xFF)
-                .collect();
-            let rows: Vec<_> = rows
-                .into_iter()
-                .filter(|row| ![0x02, 0xFC, 0xFD, 0xFE].contains(&row.id))
+            let rows: Vec<_> = rows(direction, build)
+                .filter(|row| ![0x02, 0xFC, 0xFD, 0xFE, 0xFF].contains(&row.id))
                 .collect();
             let packet = (rows[dice.below(rows.len())].sample)(dice, build);
             session.say(direction, packet);
@@ -158,4 +154,14 @@ impl Session {
             .map(|(_, bytes)| &bytes[..])
             .collect()
     }
+}
+
+/// Returns the packets of one direction and build.
+fn rows(direction: PacketDirection, build: Build) -> impl Iterator<Item = &'static PacketInfo> {
+    TABLE.iter().filter(move |row| row.is_in(direction, build))
+}
+
+/// Returns the ids of the packets of one direction and build.
+pub fn ids(direction: PacketDirection, build: Build) -> BTreeSet<u8> {
+    rows(direction, build).map(|row| row.id).collect()
 }

@@ -1,26 +1,23 @@
 //! Statuses for tests, and a seeded random generator.
 
+use hailer_proto::testing::sample;
 use hailer_proto::{Address, Extra, Player, Rule, Status, Text, Value};
 
-/// SplitMix64: good enough for tests, and the same on every system.
+/// The generator of the sample statuses (SplitMix64), for tests: the same numbers on every system.
 pub struct Random(pub u64);
 
 impl Random {
-    #[expect(
-        clippy::should_implement_trait,
-        reason = "an endless generator is no iterator"
-    )]
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
+    /// Returns 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        let mut random = sample::Random(self.0);
+        let bits = random.next();
+        self.0 = random.0;
+        bits
     }
 
     /// Returns a number below `limit`, or 0 if `limit` is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
+        self.bits() % limit.max(1)
     }
 
     /// Returns `true` with a probability in percent.

@@ -31,6 +31,16 @@ fn both(test: impl Fn(bool)) {
     }
 }
 
+/// Returns two sockets that report refusals.
+fn pair(is_portable: bool) -> [Socket; 2] {
+    [(); 2].map(|()| {
+        bind(V4, |config| {
+            config.is_portable = is_portable;
+            config.has_refusals = true;
+        })
+    })
+}
+
 /// Returns the loopback addresses of this machine.
 fn families() -> Vec<IpAddr> {
     let there = |address: &IpAddr| UdpSocket::bind((*address, 0)).is_ok();
@@ -368,12 +378,7 @@ fn threads_can_share_a_socket() {
 #[test]
 fn reports_datagrams_that_can_never_be_sent() {
     both(|portable| {
-        let change = |config: &mut SocketConfig| {
-            config.is_portable = portable;
-            config.has_refusals = true;
-        };
-        let ours = bind(V4, change);
-        let theirs = bind(V4, change);
+        let [ours, theirs] = pair(portable);
         let mut outbox = Outbox::new();
         let mut inbox = Inbox::new();
         let bad = [
@@ -556,12 +561,7 @@ fn shared_sockets_get_different_free_ports() {
 #[test]
 fn wait_ends_with_the_first_event_or_the_timeout() {
     both(|portable| {
-        let change = |config: &mut SocketConfig| {
-            config.is_portable = portable;
-            config.has_refusals = true;
-        };
-        let ours = bind(V4, change);
-        let theirs = bind(V4, change);
+        let [ours, theirs] = pair(portable);
         let both = [&ours, &theirs];
         let timed = |writable, timeout| {
             let start = Instant::now();

@@ -305,12 +305,7 @@ mod tests {
         assert_eq!(status.extra("edition"), Some(&Value::Int(1)));
         assert_eq!(status.extra("plugins"), Some(&Value::Int(3)));
         assert_eq!(status.players.roster, Roster::Whole);
-        let names: Vec<_> = status
-            .players
-            .list
-            .iter()
-            .map(|player| player.name.plain())
-            .collect();
+        let names = hailer_testkit::servers::names(status);
         assert_eq!(names, ["Alice", "Bob", "Carol"]);
         // The sample of the main protocol has the UUID.
         assert_eq!(status.players.list[0].uuid, Some([7; 16]));

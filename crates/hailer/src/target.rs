@@ -525,6 +525,8 @@ impl fmt::Debug for Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hailer_proto::games::QueryPort;
+    use hailer_testkit::servers::GAME;
 
     #[test]
     fn parses_and_prints_every_form() {
@@ -614,21 +616,21 @@ mod tests {
         assert!(target.game.is_none());
     }
 
-    #[test]
-    fn a_game_port_leads_to_its_query_port() {
-        use hailer_proto::games::QueryPort::{FirstOf, Fixed, Offset};
+    /// Adds a game with two query ports.
+    fn add_game(id: &'static str, name: &'static str) {
         let game = catalog::add_game(Game {
-            id: "target-test",
-            name: "Target Test",
-            protocols: &["ugp"],
-            port: Some(2456),
-            query: FirstOf(&[Offset(1), Fixed(9)]),
-            srv: None,
-            quirks: &[],
-            sources: "",
-            aliases: &[],
+            id,
+            name,
+            port: Some(2_456),
+            query: QueryPort::FirstOf(&[QueryPort::Offset(1), QueryPort::Fixed(9)]),
+            ..GAME
         });
         assert!(game.is_ok());
+    }
+
+    #[test]
+    fn a_game_port_leads_to_its_query_port() {
+        add_game("target-test", "Target Test");
         for (text, port) in [
             ("target-test://host", 2457),
             ("target-test://host:2456", 2457),
@@ -642,19 +644,7 @@ mod tests {
 
     #[test]
     fn candidates_of_an_address_need_no_lookup() {
-        use hailer_proto::games::QueryPort::{FirstOf, Fixed, Offset};
-        let game = catalog::add_game(Game {
-            id: "candidates-test",
-            name: "Candidates Test",
-            protocols: &["ugp"],
-            port: Some(2456),
-            query: FirstOf(&[Offset(1), Fixed(9)]),
-            srv: None,
-            quirks: &[],
-            sources: "",
-            aliases: &[],
-        });
-        assert!(game.is_ok());
+        add_game("candidates-test", "Candidates Test");
         for (text, ports) in [
             ("candidates-test://192.0.2.7", Some(&[2457, 9][..])),
             ("candidates-test://192.0.2.7:2456", Some(&[2456, 2457, 9])),

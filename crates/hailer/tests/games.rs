@@ -4,23 +4,11 @@ use hailer::client::{FieldSource, QueryLimits};
 use hailer::proto::games::{Game, QueryPort, Quirk};
 use hailer::support::catalog;
 use hailer::{Client, ClientConfig, Target};
-use hailer_testkit::servers::{ANY, Server, Stream, apart, protocol, status};
+use hailer_testkit::servers::{ANY, GAME, Server, Stream, apart, protocol, status};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-
-const GAME: Game = Game {
-    id: "",
-    name: "Harbour Wars",
-    protocols: &["ugp"],
-    port: Some(9),
-    query: QueryPort::Same,
-    srv: None,
-    quirks: &[],
-    sources: "",
-    aliases: &[],
-};
 
 fn client() -> Client {
     let mut config = ClientConfig::default();

@@ -184,15 +184,15 @@ proptest! {
                     }
                 };
                 sends[place].1 += 1;
-                if place >= answered_kinds || random.next() % 100 < loss {
+                if place >= answered_kinds || random.bits() % 100 < loss {
                     return Vec::new();
                 }
                 let mut reply = reply_to(&*responder, request);
-                if random.next() % 100 < unreadable {
-                    reply.truncate(random.next() as usize % (reply.len() + 1));
+                if random.bits() % 100 < unreadable {
+                    reply.truncate(random.bits() as usize % (reply.len() + 1));
                 }
-                let copies = 1 + usize::from(random.next().is_multiple_of(8));
-                vec![(ms(random.next() % (delay + 1)), reply); copies]
+                let copies = 1 + usize::from(random.bits().is_multiple_of(8));
+                vec![(ms(random.bits() % (delay + 1)), reply); copies]
             });
             let id = protocol.info().id;
             for (kind, count) in &sends {
@@ -218,7 +218,7 @@ fn endless_challenge() {
             }
             let fresh = protocol.responder(
                 &statuses::plain(3),
-                &Keys::new([keys.next() as u8; 16]),
+                &Keys::new([keys.bits() as u8; 16]),
                 &Options::default(),
             );
             let fresh = fresh.expect("no options are good options");
@@ -488,7 +488,7 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
             3 => bytes.extend_from_within(piece),
             4 if length > 0 => (0..4).for_each(|_| bytes[random.below(length) as usize] = 0),
             5 => bytes.truncate(a),
-            6 => bytes.extend((0..random.below(40)).map(|_| random.next() as u8)),
+            6 => bytes.extend((0..random.below(40)).map(|_| random.bits() as u8)),
             _ => bytes
                 .iter_mut()
                 .for_each(|byte| *byte = byte.wrapping_add(u8::from(random.chance(5)))),
@@ -615,7 +615,7 @@ fn the_deadline_holds_by_the_wall_clock() {
                             (
                                 None,
                                 (0..random.below(200))
-                                    .map(|_| random.next() as u8)
+                                    .map(|_| random.bits() as u8)
                                     .collect(),
                             )
                         })

@@ -131,6 +131,15 @@ impl Lab {
             .unwrap();
         Peer::new(socket, Role::Server, build)
     }
+
+    /// Returns a client and its server after the handshake of the client.
+    async fn greeted(&self, build: Build) -> (Peer, Peer) {
+        let mut client = self.client(build).await;
+        client.send(handshake(build)).await;
+        let mut server = self.server(build).await;
+        server.receive().await;
+        (client, server)
+    }
 }
 
 /// A scripted client or server.
@@ -435,10 +444,7 @@ async fn pings_are_forwarded_after_the_client_stops_sending() {
 #[tokio::test]
 async fn account_checks_are_refused_except_in_old_builds() {
     let lab = Lab::new(|_| {}).await;
-    let mut client = lab.client(Build::LATEST).await;
-    client.send(handshake(Build::LATEST)).await;
-    let mut server = lab.server(Build::LATEST).await;
-    server.receive().await;
+    let (mut client, mut server) = lab.greeted(Build::LATEST).await;
     let key = Bytes16::new(KEY.public_der().to_vec());
     server
         .send(EncryptionRequest {
@@ -456,10 +462,7 @@ async fn account_checks_are_refused_except_in_old_builds() {
     assert!(lab.notes.end().await.contains("checks accounts"));
 
     let lab = Lab::new(|_| {}).await;
-    let mut client = lab.client(Build::V1_2_5).await;
-    client.send(handshake(Build::V1_2_5)).await;
-    let mut server = lab.server(Build::V1_2_5).await;
-    server.receive().await;
+    let (mut client, mut server) = lab.greeted(Build::V1_2_5).await;
     server
         .send(HandshakeReply {
             id: "2e66f1dc032ab5f0".into(),
@@ -554,10 +557,7 @@ async fn unreachable_server_is_reported_to_the_client() {
 #[tokio::test]
 async fn a_wrong_token_is_refused() {
     let lab = Lab::new(|_| {}).await;
-    let mut client = lab.client(Build::LATEST).await;
-    client.send(handshake(Build::LATEST)).await;
-    let mut server = lab.server(Build::LATEST).await;
-    server.receive().await;
+    let (mut client, mut server) = lab.greeted(Build::LATEST).await;
     let key = Bytes16::new(KEY.public_der().to_vec());
     server
         .send(EncryptionRequest {

@@ -128,7 +128,7 @@ impl World {
     }
 
     fn chance(&mut self, percent: u64) -> bool {
-        percent > 0 && self.random.next() % 100 < percent
+        percent > 0 && self.random.bits() % 100 < percent
     }
 
     fn pass(&mut self, now: Duration, passage: &Passage) {
@@ -137,10 +137,17 @@ impl World {
             if self.chance(self.loss) {
                 continue;
             }
-            let delay = ms(least + self.random.next() % (most - least + 1));
+            let delay = ms(least + self.random.bits() % (most - least + 1));
             self.passages += 1;
             self.under_way
                 .push(Reverse((now + delay, self.passages, passage.clone())));
+        }
+    }
+
+    /// Passes on all datagrams of an outbox.
+    fn pass_all(&mut self, now: Duration, out: &mut Outboxes) {
+        for (to, bytes) in taken(out) {
+            self.pass(now, &Passage::To(to, bytes));
         }
     }
 
@@ -194,6 +201,14 @@ impl World {
             self.pass(now, &Passage::From(to, reply));
         }
     }
+}
+
+/// Takes the datagrams out of an outbox.
+fn taken(out: &mut Outboxes) -> Vec<(SocketAddr, Vec<u8>)> {
+    let pending = out.v4.pending();
+    let all = pending.map(|(to, _, bytes)| (to, bytes.to_vec())).collect();
+    out.v4.clear();
+    all
 }
 
 fn mix(address: SocketAddr) -> u64 {
@@ -592,12 +607,12 @@ fn forged_and_late_datagrams_are_counted_and_ignored() {
         &mut list,
         |now, engine, out, ends| {
             for address in addresses(2_000)
-                .skip((random.next() % 1_900) as usize)
+                .skip((random.bits() % 1_900) as usize)
                 .take(10)
             {
                 // Replies with unknown session ids, refusals of datagrams that were never sent, and
                 // noise.
-                let session = (random.next() as u32 & 0x0F0F_0F0F).to_be_bytes();
+                let session = (random.bits() as u32 & 0x0F0F_0F0F).to_be_bytes();
                 let challenge = [&[9][..], &session, b"1\0"].concat();
                 let stat = [
                     &[0][..],
@@ -669,14 +684,7 @@ fn replies_from_other_addresses_or_ports_are_ignored() {
         let now = ms(millis);
         engine.tick(now, &mut out, &mut ends);
         engine.start_probes(now, &mut list, &mut out, &mut ends);
-        let sent: Vec<_> = out
-            .v4
-            .pending()
-            .map(|(to, _, bytes)| (to, bytes.to_vec()))
-            .collect();
-        out.v4.clear();
-        sent.into_iter()
-            .for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+        world.pass_all(now, &mut out);
         world.run(now);
         while let Some((_, from, bytes)) = world.inbox.pop_front() {
             moved += 1;
@@ -893,14 +901,7 @@ fn round_trip_times_are_exact_to_the_microsecond() {
         let mut list = minecraft(1);
         engine.start_probes(now, &mut list, &mut out, &mut ends);
         while ends.0.is_empty() {
-            let sent: Vec<_> = out
-                .v4
-                .pending()
-                .map(|(to, _, bytes)| (to, bytes.to_vec()))
-                .collect();
-            out.v4.clear();
-            sent.into_iter()
-                .for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+            world.pass_all(now, &mut out);
             world.run(now);
             now += Duration::from_micros(700);
             let (_, from, bytes) = world.inbox.pop_front().unwrap();
@@ -933,12 +934,7 @@ fn slow_servers_are_waited_for_without_retries() {
         }
         engine.tick(now, &mut out, &mut ends);
         engine.start_probes(now, &mut list, &mut out, &mut ends);
-        let sent: Vec<_> = out
-            .v4
-            .pending()
-            .map(|(to, _, bytes)| (to, bytes.to_vec()))
-            .collect();
-        out.v4.clear();
+        let sent = taken(&mut out);
         for (to, bytes) in sent {
             let delay = if mix(to).is_multiple_of(200) { 450 } else { 5 };
             world.delay = (delay, delay);
@@ -977,14 +973,7 @@ fn sudden_delay_changes_are_learned() {
         engine.tick(now, &mut out, &mut ends);
         for _ in 0..8 {
             engine.start_probes(now, &mut list, &mut out, &mut ends);
-            let sent: Vec<_> = out
-                .v4
-                .pending()
-                .map(|(to, _, bytes)| (to, bytes.to_vec()))
-                .collect();
-            out.v4.clear();
-            sent.into_iter()
-                .for_each(|(to, bytes)| world.pass(now, &Passage::To(to, bytes)));
+            world.pass_all(now, &mut out);
         }
         now += STEP;
     }

@@ -12,23 +12,11 @@ use hailer::sweep::{
     Sink, SourceConfig, SweepConfig,
 };
 use hailer::{Answer, Error, Status};
-use hailer_testkit::servers::{Server, protocol, status};
+use hailer_testkit::servers::{GAME, Server, protocol, status};
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-
-const GAME: Game = Game {
-    id: "",
-    name: "Harbour Wars",
-    protocols: &["ugp"],
-    port: Some(9),
-    query: QueryPort::Same,
-    srv: None,
-    quirks: &[],
-    sources: "",
-    aliases: &[],
-};
 
 /// Collects the results of a sweep.
 #[derive(Default)]

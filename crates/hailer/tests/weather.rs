@@ -231,7 +231,7 @@ fn query(
     let from: SocketAddr = ([192, 0, 2, 7], 50_000).into();
     let mut random = Random(seed.wrapping_mul(0x0001_0000_0001) ^ 0x5EED);
     let mut drive = ExchangeDriver::new(
-        protocol.exchange(&Ask::default(), Cookie(random.next())),
+        protocol.exchange(&Ask::default(), Cookie(random.bits())),
         QueryLimits::default(),
     )
     .follow_latency();

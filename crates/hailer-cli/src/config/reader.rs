@@ -11,6 +11,7 @@
 //!
 //! Errors never contain values of the wrong type, which may be misplaced secrets.
 
+use crate::values::MAX_TIME;
 use hailer::proto::Charset;
 use hailer::support::catalog::closest;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -367,9 +368,6 @@ impl<'de, F: FromText> Deserialize<'de> for Parsed<F> {
 
 /// A duration of at least `MIN_MS` milliseconds and at most 366 days.
 pub(crate) enum Time<const MIN_MS: u64> {}
-
-/// Maximum [`Time`].
-const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
 
 impl<const MIN_MS: u64> FromText for Time<MIN_MS> {
     type Value = Duration;

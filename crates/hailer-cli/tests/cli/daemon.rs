@@ -2,8 +2,10 @@
 
 use crate::tool::{Serve, Temporary, address, run};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,6 +19,13 @@ static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns what `hailer serve status --json` prints about the server with this control socket.
+fn status(control: &Path) -> Value {
+    let control = control.to_str().unwrap();
+    let shown = run(["serve", "status", "--json", "--control", control]);
+    shown.ends_with(0).json().swap_remove(0)
 }
 
 /// Returns a client that receives from the server only.
@@ -108,19 +117,7 @@ fn relays_other_datagrams_to_the_game_and_back() {
     game.recv_from(&mut buffer).unwrap();
     assert!(ask(&one).is_some(), "queries must not be relayed");
     two.send(b"no room").unwrap();
-    let status = || {
-        run([
-            "serve",
-            "status",
-            "--json",
-            "--control",
-            control.to_str().unwrap(),
-        ])
-        .ends_with(0)
-        .json()
-        .swap_remove(0)
-    };
-    let counts = || status()["listeners"][0]["counts"].clone();
+    let counts = || status(&control)["listeners"][0]["counts"].clone();
     until("a drop", || counts()["dropped"]["relay-full"] == 1);
     let counts = counts();
     assert_eq!(
@@ -140,8 +137,8 @@ fn relays_other_datagrams_to_the_game_and_back() {
     );
     assert_eq!(
         (
-            &status()["relay"]["sessions"],
-            &status()["relay"]["sessions_max"]
+            &status(&control)["relay"]["sessions"],
+            &status(&control)["relay"]["sessions_max"]
         ),
         (&1.into(), &2.into())
     );
@@ -176,13 +173,15 @@ fn relays_other_datagrams_to_the_game_and_back() {
     // A reload changes the limits and keeps the sessions. The number of threads stays the same.
     std::fs::write(config.text(), text(7, 2)).unwrap();
     serve.signal("HUP");
-    until("other bounds", || status()["relay"]["sessions_max"] == 4);
+    until("other bounds", || {
+        status(&control)["relay"]["sessions_max"] == 4
+    });
     two.send(b"now").unwrap();
     let (length, _) = game.recv_from(&mut buffer).unwrap();
     assert_eq!(&buffer[..length], b"now");
     one.send(b"still me").unwrap();
     assert_eq!(game.recv_from(&mut buffer).unwrap().1, session);
-    assert_eq!(status()["workers"], 2);
+    assert_eq!(status(&control)["workers"], 2);
     let (code, output) = serve.stop("TERM");
     assert_eq!(code, Some(0), "{output}");
     let note = "warning: restart hailer to apply workers = 7 (2 now); all else is applied\n";
@@ -207,18 +206,7 @@ fn reload_changes_the_budget() {
             control.to_str().unwrap(),
         ],
     );
-    let total = || {
-        let output = run([
-            "serve",
-            "status",
-            "--json",
-            "--control",
-            control.to_str().unwrap(),
-        ])
-        .ends_with(0)
-        .json();
-        output[0]["budget"]["bytes_per_s"].as_u64().unwrap()
-    };
+    let total = || status(&control)["budget"]["bytes_per_s"].as_u64().unwrap();
     until("the first budget", || total() == 64 << 10);
     std::fs::write(config.text(), text(32, "metrics = \"127.0.0.1:9\"\n")).unwrap();
     serve.signal("HUP");

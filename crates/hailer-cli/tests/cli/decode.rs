@@ -1,7 +1,9 @@
 //! `hailer decode`.
 
 use crate::capture::{Capture, Link};
-use crate::tool::{Finished, Process, Temporary, assert_harmless, command, finish, run, run_with};
+use crate::tool::{
+    Finished, Process, Temporary, assert_harmless, command, finish, random_below, run, run_with,
+};
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::Duration;
@@ -347,13 +349,7 @@ fn damaged_files_never_panic() {
         .udp(HANDSHAKE)
         .fragments(&full_stat(), 1_480)
         .udp6(UGP_PING);
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = move |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize % below
-    };
+    let mut random = random_below();
     let mut files: Vec<Vec<u8>> = Vec::new();
     for file in [
         whole.pcap(true, false),

@@ -100,16 +100,8 @@ fn finds_servers_of_every_linked_network() {
 
     // Only the second network.
     let near = namespace::near(2).to_string();
-    let args = [
-        "discover",
-        "-i",
-        &near,
-        "-p",
-        "quake3",
-        "--timeout",
-        "300ms",
-    ];
-    let none = run(args).ends_with(1);
+    let args = quake3_at(&near);
+    let none = run(args.iter().chain(&["--timeout", "300ms"])).ends_with(1);
     none.warns(&["no server found on near2"]);
     assert_eq!(none.out, "");
 }
@@ -195,22 +187,14 @@ fn a_broadcast_on_loopback_finds_servers_of_this_machine() {
         .read_line(&mut line)
         .unwrap();
     let port = port.to_string();
-    let args = [
-        "discover",
-        "-i",
-        "127.0.0.1",
-        "-p",
-        "quake3",
-        "--port",
-        &port,
-    ];
+    let args = [&quake3_at("127.0.0.1")[..], &["--port", &port]].concat();
     let flags = ["--timeout", "500ms"];
     let found = run(args.iter().chain(&flags)).ends_with(0);
     found.shows(&["Harbour"]);
     let target = format!("quake3://127.0.0.1:{port}");
     found.shows(&[&target]);
 
-    let mut watch = command(args);
+    let mut watch = command(&args);
     watch.args(flags).args(["--watch", "--json"]);
     let mut watch = Process::start(&mut watch);
     let mut line = String::new();
@@ -234,17 +218,12 @@ fn wrong_arguments_are_reported() {
     let long = run(["discover", "--timeout", "2min"]).ends_with(2);
     long.warns(&["100ms to 1min"]);
     run(["discover", "--game", "no-such-game", "-i", "127.0.0.1"]).fails_as_usage("unknown game");
-    let silent = [
-        "discover",
-        "-i",
-        "127.0.0.1",
-        "-p",
-        "quake3",
-        "--port",
-        "9",
-        "--timeout",
-        "200ms",
-    ];
-    let none = run(silent).ends_with(1);
+    let silent = quake3_at("127.0.0.1");
+    let none = run(silent.iter().chain(&["--port", "9", "--timeout", "200ms"])).ends_with(1);
     none.warns(&["no server found on lo"]);
+}
+
+/// Returns the arguments of a search for Quake 3 on one interface.
+fn quake3_at(interface: &str) -> [&str; 5] {
+    ["discover", "-i", interface, "-p", "quake3"]
 }

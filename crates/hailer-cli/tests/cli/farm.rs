@@ -126,15 +126,7 @@ fn answers_for_its_network_only_and_from_the_queried_address() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let args = [
-        "127.77.0.0/16",
-        "--protocol",
-        "minecraft-query",
-        "--port",
-        "minecraft-query=0",
-    ];
-    let serve = Serve::farm(1, args);
-    let port = port(&serve.listening[0]);
+    let (serve, port) = Serve::minecraft_farm("127.77.0.0/16");
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket
         .set_read_timeout(Some(Duration::from_millis(300)))

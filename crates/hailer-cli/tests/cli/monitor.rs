@@ -1,6 +1,5 @@
 //! `hailer monitor` and its actions on loopback, with a farm as its servers.
 
-use crate::farm::port;
 use crate::tool::{Finished, Process, Serve, Temporary, command, run};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -86,20 +85,6 @@ impl Monitor {
     }
 }
 
-/// Starts a farm for a network. Returns it with the port of its protocol.
-fn farm(network: &str) -> (Serve, u16) {
-    let args = [
-        network,
-        "--protocol",
-        "minecraft-query",
-        "--port",
-        "minecraft-query=0",
-    ];
-    let serve = Serve::farm(1, args);
-    let port = port(&serve.listening[0]);
-    (serve, port)
-}
-
 fn is_up(list: &BTreeMap<String, Value>, name: &str) -> bool {
     list.get(name).is_some_and(|server| server["state"] == "up")
 }
@@ -122,7 +107,7 @@ fn servers_are_added_listed_and_removed() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let (_farm, port) = farm("127.84.0.0/24");
+    let (_farm, port) = Serve::minecraft_farm("127.84.0.0/24");
     let folder = Temporary::path("monitor");
     let lobby = format!(
         "[[server]]\nname = 'lobby'\ntarget = 'minecraft-query://127.84.0.1:{port}'\ngroup = 'Old'\n"
@@ -239,7 +224,7 @@ fn reports_an_unreachable_monitor() {
 
 #[test]
 fn a_host_without_a_protocol_is_detected() {
-    let (_serve, port) = farm("127.84.9.0/30");
+    let (_serve, port) = Serve::minecraft_farm("127.84.9.0/30");
     let folder = Temporary::path("detect");
     std::fs::create_dir_all(&folder).unwrap();
     let history = folder.as_ref().join("history.db");
@@ -343,7 +328,7 @@ fn exported_history_can_be_imported() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let (_farm, port) = farm("127.85.0.0/24");
+    let (_farm, port) = Serve::minecraft_farm("127.85.0.0/24");
     let folder = Temporary::path("export");
     let mut servers = String::from("[[server]]\nname = 'gone'\ntarget = 'ugp://127.85.0.9:9'\n");
     for host in 1..=5 {
@@ -490,7 +475,7 @@ fn killed_monitor_loses_at_most_one_interval() {
     if !cfg!(target_os = "linux") {
         return;
     }
-    let (_farm, port) = farm("127.86.0.0/24");
+    let (_farm, port) = Serve::minecraft_farm("127.86.0.0/24");
     let folder = Temporary::path("killed");
     let path = config_file(
         &folder,

@@ -2,7 +2,7 @@
 
 use crate::schema::check;
 use crate::session::Session;
-use crate::tool::{Finished, Temporary, assert_harmless, run};
+use crate::tool::{Finished, Temporary, assert_harmless, random_below, run};
 use etherparse::PacketBuilder;
 use hailer::minecraft::Recorder;
 use hailer::minecraft::game::table::Chat;
@@ -591,13 +591,7 @@ fn invalid_stream_error_has_row_field_and_offset() {
 fn damaged_game_captures_never_panic() {
     let session = Session::new(Build::LATEST, true, 30, 11);
     let file = Tcp::new().open().session(&session, 200).pcap();
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = move |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize % below
-    };
+    let mut random = random_below();
     for round in 0..40 {
         let mut damaged = file.clone();
         for _ in 0..=random(30) {

@@ -250,6 +250,15 @@ impl Serve {
         Self::start_command("farm", Duration::from_secs(60), listeners, args)
     }
 
+    /// Starts a farm for a network. Returns it with the port of its protocol.
+    pub(crate) fn minecraft_farm(network: &str) -> (Self, u16) {
+        let port = "minecraft-query=0";
+        let protocol = "minecraft-query";
+        let farm = Self::farm(1, [network, "--protocol", protocol, "--port", port]);
+        let port = crate::farm::port(&farm.listening[0]);
+        (farm, port)
+    }
+
     /// Starts `hailer world` on a free port.
     pub(crate) fn world(args: &[&str]) -> Self {
         let args = ["--listen", "127.0.0.1:0"].iter().chain(args);
@@ -423,4 +432,15 @@ pub(crate) fn without_colors(text: &str) -> String {
     pieces.fold(first, |text, piece| {
         text + piece.split_once('m').map_or("", |(_, rest)| rest)
     })
+}
+
+/// Returns a generator (xorshift) of numbers below its argument, the same in each run.
+pub(crate) fn random_below() -> impl FnMut(usize) -> usize {
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as usize % below
+    }
 }

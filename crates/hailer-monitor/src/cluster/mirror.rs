@@ -414,7 +414,7 @@ mod tests {
     use super::*;
     use crate::health::{Health, State};
     use crate::sample::Sample;
-    use crate::server::{Origin, Server};
+    use crate::server::Server;
 
     const NOW: Millis = 1_795_284_000_000;
     const MINUTE: Millis = 60_000;
@@ -441,15 +441,7 @@ mod tests {
 
     fn table() -> StateTable {
         let live = StateTable::default();
-        live.set(Server {
-            id: ServerId(1),
-            name: "a".into(),
-            target: "ugp://127.0.0.1".into(),
-            group: String::new(),
-            labels: [].into(),
-            interval: None,
-            origin: Origin::Api,
-        });
+        live.set(Server::of_test(1));
         live
     }
 

@@ -13,6 +13,7 @@ use futures_util::TryStreamExt;
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
 use sqlx::{Any, AssertSqlSafe, Row};
+use std::ops::Range;
 
 /// The pseudo-server of the totals in the roll-ups.
 pub(super) const ALL: ServerId = ServerId(0);
@@ -38,7 +39,7 @@ impl History {
         level: Level,
     ) -> Result<Vec<Point>, HistoryError> {
         if level != Level::Raw {
-            return self.rolled_up(server, from, to, level).await;
+            return self.rolled_up(server, from..to, level).await;
         }
         let rows = "SELECT at, 1, is_answered, CASE WHEN players IS NULL THEN 0 ELSE 1 END, players, players, max,
                            CASE WHEN latency IS NULL THEN 0 ELSE 1 END, latency, latency, sent, resent,
@@ -66,7 +67,7 @@ impl History {
         level: Level,
     ) -> Result<Vec<Point>, HistoryError> {
         if level != Level::Raw {
-            return self.rolled_up(ALL, from, to, level).await;
+            return self.rolled_up(ALL, from..to, level).await;
         }
         let rows = "
             SELECT minute, CAST(SUM(polls) AS BIGINT), CAST(SUM(answered) AS BIGINT), 1,
@@ -91,8 +92,10 @@ impl History {
     async fn rolled_up(
         &self,
         server: ServerId,
-        from: Millis,
-        to: Millis,
+        Range {
+            start: from,
+            end: to,
+        }: Range<Millis>,
         level: Level,
     ) -> Result<Vec<Point>, HistoryError> {
         // Each bucket is read by its key, from the first existing bucket to the last.

@@ -129,18 +129,14 @@ fn show(live: &StateTable, state: State, since: Millis) {
     live.change(update, |row| {
         row.state = state;
         row.since = since;
-        let is_answered = state == State::Up;
-        let players = None;
-        let max = None;
-        let latency = None;
         row.last_sample = Some(Sample {
             observed_ms: 0,
             server: ServerId(1),
             at: since,
-            is_answered,
-            players,
-            max,
-            latency,
+            is_answered: state == State::Up,
+            players: None,
+            max: None,
+            latency: None,
             sent: 1,
             resent: 0,
         });

@@ -1,8 +1,7 @@
 //! Changes through one node are seen by the others, and a node that starts knows all statuses.
 
 use super::monitor::Process;
-use super::{count, farm, postgres, redis_server, server, until};
-use hailer_monitor::history::{History, NewServer};
+use super::{count, databases, farm, until};
 use std::time::Duration;
 
 const SERVERS: u32 = 20;
@@ -11,18 +10,10 @@ const PARTS: usize = 8;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_and_statuses_are_visible_on_all_nodes() {
-    let Some(postgres) = postgres::Server::start("changes") else {
+    let databases = databases("changes", SERVERS, farm).await;
+    let Some((postgres, redis, pool, port)) = databases else {
         return;
     };
-    if !redis_server::is_installed() || !cfg!(target_os = "linux") {
-        return;
-    }
-    let redis = redis_server::Server::start();
-    let port = farm();
-    let history = History::open(&postgres.url()).await.unwrap();
-    let all: Vec<NewServer> = (1..=SERVERS).map(|number| server(number, port)).collect();
-    history.add_all(&all).await.unwrap();
-    let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
     let mut raw = redis.raw();
     let start = || Process::start(&redis.url(), &postgres.url());
     let (one, two) = (start(), start());

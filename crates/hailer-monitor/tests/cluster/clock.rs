@@ -1,8 +1,7 @@
 //! Nodes whose clocks are wrong.
 
 use super::monitor::{INTERVAL, Process};
-use super::{count, farm_until, owners, postgres, redis_server, server, until};
-use hailer_monitor::history::{History, NewServer};
+use super::{count, databases, farm_until, owners, until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,18 +11,10 @@ const TEN_MINUTES: i64 = 600_000;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_clock_is_reported_and_freezes_no_server() {
     static IS_OVER: AtomicBool = AtomicBool::new(false);
-    let Some(postgres) = postgres::Server::start("clock") else {
+    let databases = databases("clock", SERVERS, || farm_until(&IS_OVER)).await;
+    let Some((postgres, redis, pool, _)) = databases else {
         return;
     };
-    if !redis_server::is_installed() || !cfg!(target_os = "linux") {
-        return;
-    }
-    let redis = redis_server::Server::start();
-    let port = farm_until(&IS_OVER);
-    let history = History::open(&postgres.url()).await.unwrap();
-    let all: Vec<NewServer> = (1..=SERVERS).map(|number| server(number, port)).collect();
-    history.add_all(&all).await.unwrap();
-    let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
     let mut raw = redis.raw();
     let few = Duration::from_secs(12);
     let ahead = Process::with_clock(&redis.url(), &postgres.url(), TEN_MINUTES);

@@ -1,8 +1,7 @@
 //! Nodes whose way to PostgreSQL stops in the middle of a write.
 
 use super::monitor::{INTERVAL, Process};
-use super::{count, farm, postgres, redis_server, samples, server, until};
-use hailer_monitor::history::{History, NewServer};
+use super::{count, databases, farm, samples, until};
 use hailer_monitor::sample::{Millis, unix_millis};
 use std::time::Duration;
 
@@ -12,18 +11,10 @@ const LEASE: Duration = Duration::from_millis(1_500);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn others_store_every_sample_of_a_node_that_is_frozen_in_a_write() {
-    let Some(postgres) = postgres::Server::start("frozen-node") else {
+    let databases = databases("frozen-node", SERVERS, farm).await;
+    let Some((postgres, redis, pool, _)) = databases else {
         return;
     };
-    if !redis_server::is_installed() || !cfg!(target_os = "linux") {
-        return;
-    }
-    let redis = redis_server::Server::start();
-    let port = farm();
-    let history = History::open(&postgres.url()).await.unwrap();
-    let all: Vec<NewServer> = (1..=SERVERS).map(|number| server(number, port)).collect();
-    history.add_all(&all).await.unwrap();
-    let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
     let (before, before_url) = postgres.proxy("postgres");
     let (after, after_url) = postgres.proxy("postgres");
     // It leads, so the roll-ups stop too.

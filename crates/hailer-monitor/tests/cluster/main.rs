@@ -96,24 +96,37 @@ async fn samples(pool: &sqlx::AnyPool) -> HashMap<i64, Vec<Millis>> {
     samples
 }
 
+/// Starts the databases and simulated servers of a test, and stores `count` of these servers.
+/// Returns the databases, a connection and the port of the servers; `None` if this machine lacks a
+/// database.
+async fn databases(
+    name: &str,
+    count: u32,
+    farm: impl FnOnce() -> u16,
+) -> Option<(postgres::Server, redis_server::Server, sqlx::AnyPool, u16)> {
+    let postgres = postgres::Server::start(name)?;
+    if !redis_server::is_installed() || !cfg!(target_os = "linux") {
+        return None;
+    }
+    let redis = redis_server::Server::start();
+    let port = farm();
+    let history = History::open(&postgres.url()).await.unwrap();
+    let all: Vec<NewServer> = (1..=count).map(|number| server(number, port)).collect();
+    history.add_all(&all).await.unwrap();
+    let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
+    Some((postgres, redis, pool, port))
+}
+
 async fn count(pool: &sqlx::AnyPool, query: &'static str) -> i64 {
     sqlx::query(query).fetch_one(pool).await.unwrap().get(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_lose_no_server_and_store_each_sample_once() {
-    let Some(mut postgres) = postgres::Server::start("cluster") else {
+    let databases = databases("cluster", SERVERS, farm).await;
+    let Some((mut postgres, mut redis, pool, port)) = databases else {
         return;
     };
-    if !redis_server::is_installed() || !cfg!(target_os = "linux") {
-        return;
-    }
-    let mut redis = redis_server::Server::start();
-    let port = farm();
-    let history = History::open(&postgres.url()).await.unwrap();
-    let all: Vec<NewServer> = (1..=SERVERS).map(|number| server(number, port)).collect();
-    history.add_all(&all).await.unwrap();
-    let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
     let mut raw = redis.raw();
     let begun = hailer_monitor::sample::unix_millis();
     let start = || Process::start(&redis.url(), &postgres.url());

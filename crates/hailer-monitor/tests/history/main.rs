@@ -46,17 +46,14 @@ pub async fn add(history: &History, name: &str) -> Server {
 
 /// Returns a sample with an answer.
 pub fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
-    let latency = Some(20_000 + players);
     Sample {
-        observed_ms: 0,
-        server,
-        at,
-        is_answered: true,
+        latency: Some(20_000 + players),
         players: Some(players),
         max: Some(100),
-        latency,
+        is_answered: true,
         sent: 2,
         resent: 0,
+        ..silence(server, at)
     }
 }
 

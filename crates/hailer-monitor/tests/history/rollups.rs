@@ -77,6 +77,14 @@ fn postgres_rolls_up() {
 
 /// Writes the samples in order of time, some of them late. The monitor pauses for half a day at
 /// `stop`.
+async fn write(history: &History, samples: Vec<Sample>) {
+    let batch = Batch {
+        samples,
+        ..Batch::default()
+    };
+    history.write(&batch).await.unwrap();
+}
+
 async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
     let mut servers = Vec::new();
     for name in ["a", "b", "c"] {
@@ -107,14 +115,8 @@ async fn rolls_up(history: &History, samples: &[Late], stop: Millis) {
             97 * MINUTE
         };
         let due = |&mut (due, _): &mut (Millis, Sample)| due <= now;
-        let batch = Batch {
-            samples: waiting
-                .extract_if(.., due)
-                .map(|(_, sample)| sample)
-                .collect(),
-            ..Batch::default()
-        };
-        history.write(&batch).await.unwrap();
+        let due = waiting.extract_if(.., due).map(|(_, sample)| sample);
+        write(history, due.collect()).await;
         history.tidy(now, &Retention::default()).await.unwrap();
     }
     assert!(waiting.is_empty());
@@ -232,13 +234,7 @@ async fn deletes_expired(history: &History) {
             .map(move |&server| sample(server, hour * HOUR, 10))
     };
     let samples = (0..DAYS * 24).flat_map(of_hour).collect();
-    history
-        .write(&Batch {
-            samples,
-            ..Batch::default()
-        })
-        .await
-        .unwrap();
+    write(history, samples).await;
     let now = DAYS * DAY;
     let days = |days: u64| Duration::from_secs(days * 24 * 60 * 60);
     let keep = Retention {
@@ -275,13 +271,7 @@ async fn deletes_expired(history: &History) {
         ..sample(servers[3], at + 1, 1_000)
     };
     let samples = vec![late(now - 2 * HOUR), late(now - 2 * DAY), late(now - HOUR)];
-    history
-        .write(&Batch {
-            samples,
-            ..Batch::default()
-        })
-        .await
-        .unwrap();
+    write(history, samples).await;
     history.tidy(now + 10 * MINUTE, &keep).await.unwrap();
     let at = async |at, level: Level| {
         let series = history

@@ -9,6 +9,7 @@ pub mod dns;
 
 use hailer::Status;
 use hailer::proto::Protocol;
+use hailer::proto::games::{Game, QueryPort};
 use hailer::proto::{Player, Text, registry};
 use hailer::respond::{Board, Budget, Service};
 use std::io::Read;
@@ -17,6 +18,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// A game to add, without an id.
+pub const GAME: Game = Game {
+    id: "",
+    name: "Harbour Wars",
+    protocols: &["ugp"],
+    port: Some(9),
+    query: QueryPort::Same,
+    srv: None,
+    quirks: &[],
+    sources: "",
+    aliases: &[],
+};
 
 /// A UDP server.
 pub struct Server {

@@ -158,6 +158,14 @@ const fn note(id: &'static str, section: &'static str, probe: ProbeFn) -> Requir
     Requirement::new(id, section, Severity::Note, probe)
 }
 
+/// Returns the requirement that a server survives 50 requests/s. Its title follows as a method.
+const fn survives(id: &'static str, section: &'static str, probe: ProbeFn) -> Requirement {
+    error(id, section, probe)
+        .effect("A few server lists together take queries or the game down")
+        .deviations(RATE_LIMITED)
+        .load()
+}
+
 impl Requirement {
     const fn new(
         id: &'static str,
@@ -386,6 +394,9 @@ deviations! {
     FRAGMENTED "fragmented-reply" "a datagram is longer than 1400 bytes, so the network splits it into fragments, which many routers drop";
     RATE_LIMIT "strict-rate-limit" "fewer than half of the requests at 50 requests/s get a reply";
 }
+
+/// The deviation of servers with a rate limit.
+const RATE_LIMITED: &[&Deviation] = &[&RATE_LIMIT];
 
 /// Why nothing else is tested after the first requirement has failed.
 pub const NO_SERVER: &str = "the server does not answer the first requirement";

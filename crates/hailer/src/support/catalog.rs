@@ -323,13 +323,10 @@ mod tests {
     const GAME: Game = Game {
         id: "catalog-test",
         name: "Catalog Test",
-        protocols: &["ugp"],
         port: Some(7777),
         query: QueryPort::Offset(1),
-        srv: None,
-        quirks: &[],
-        sources: "",
         aliases: &["catalog-alias"],
+        ..hailer_testkit::servers::GAME
     };
 
     #[test]

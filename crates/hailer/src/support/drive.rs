@@ -915,16 +915,7 @@ mod tests {
 
     #[test]
     fn unreadable_reply_is_requested_again_and_then_reported() {
-        let mut drive = drive([
-            Step::Send,
-            bad(),
-            Step::Send,
-            bad(),
-            Step::Send,
-            bad(),
-            Step::Send,
-            bad(),
-        ]);
+        let mut drive = drive([(); 4].into_iter().flat_map(|()| [Step::Send, bad()]));
         let mut out = Vec::new();
         drive.start(ms(0), &mut out);
         for _ in 0..3 {

@@ -247,9 +247,29 @@ pub struct Counts {
 impl Counts {
     /// Adds the counts of another thread, or of an earlier run.
     pub fn add(&mut self, other: &Self) {
-        for (sum, other) in self.all().into_iter().zip(other.clone().all()) {
-            *sum = sum.saturating_add(*other);
-        }
+        let sum = |count: fn(&Self) -> u64| count(self).saturating_add(count(other));
+        *self = Self {
+            probes: sum(|of| of.probes),
+            port_retries: sum(|of| of.port_retries),
+            answered: sum(|of| of.answered),
+            timed_out: sum(|of| of.timed_out),
+            port_closed: sum(|of| of.port_closed),
+            unreachable: sum(|of| of.unreachable),
+            invalid: sum(|of| of.invalid),
+            unresolved: sum(|of| of.unresolved),
+            datagrams_sent: sum(|of| of.datagrams_sent),
+            bytes_sent: sum(|of| of.bytes_sent),
+            datagrams_received: sum(|of| of.datagrams_received),
+            bytes_received: sum(|of| of.bytes_received),
+            datagrams_resent: sum(|of| of.datagrams_resent),
+            resent_in_vain: sum(|of| of.resent_in_vain),
+            resent_after_overflow: sum(|of| of.resent_after_overflow),
+            stray_datagrams: sum(|of| of.stray_datagrams),
+            duplicate_datagrams: sum(|of| of.duplicate_datagrams),
+            forged_refusals: sum(|of| of.forged_refusals),
+            dropped_datagrams: sum(|of| of.dropped_datagrams),
+            memory_limited: sum(|of| of.memory_limited),
+        };
     }
 
     /// Returns the number of finished probes.
@@ -262,53 +282,6 @@ impl Counts {
             self.unresolved,
         ];
         failed.into_iter().fold(self.answered, u64::saturating_add)
-    }
-
-    fn all(&mut self) -> [&mut u64; 20] {
-        let Self {
-            probes,
-            answered,
-            timed_out,
-            port_closed,
-            unreachable,
-            invalid,
-            unresolved,
-            datagrams_sent,
-            bytes_sent,
-            datagrams_received,
-            bytes_received,
-            datagrams_resent,
-            resent_in_vain,
-            resent_after_overflow,
-            stray_datagrams,
-            duplicate_datagrams,
-            forged_refusals,
-            dropped_datagrams,
-            memory_limited,
-            port_retries,
-        } = self;
-        [
-            probes,
-            answered,
-            timed_out,
-            port_closed,
-            unreachable,
-            invalid,
-            unresolved,
-            datagrams_sent,
-            bytes_sent,
-            datagrams_received,
-            bytes_received,
-            datagrams_resent,
-            resent_in_vain,
-            resent_after_overflow,
-            stray_datagrams,
-            duplicate_datagrams,
-            forged_refusals,
-            dropped_datagrams,
-            memory_limited,
-            port_retries,
-        ]
     }
 }
 

@@ -131,8 +131,8 @@ impl Minecraft {
 
     fn new_token(&mut self, from: SocketAddr, added: i32) -> i32 {
         match self.token {
-            TokenKind::Positive => (self.random.next() % 16_777_215 + 1) as i32,
-            TokenKind::Signed => self.random.next() as i32 | i32::MIN,
+            TokenKind::Positive => (self.random.bits() % 16_777_215 + 1) as i32,
+            TokenKind::Signed => self.random.bits() as i32 | i32::MIN,
             TokenKind::OfAddress | TokenKind::Raw => match from.ip() {
                 // The sign of raw bytes means nothing.
                 IpAddr::V4(ip) if self.token == TokenKind::Raw => {
@@ -506,7 +506,7 @@ impl OneQuery {
         };
         let mut random = Random(u64::from(address) << 32 | u64::from(window));
         for chunk in token[8..].chunks_mut(8) {
-            chunk.copy_from_slice(&random.next().to_le_bytes());
+            chunk.copy_from_slice(&random.bits().to_le_bytes());
         }
         token
     }

@@ -9,6 +9,7 @@ use hailer::proto::Value as Field;
 use hailer::proto::{Player, Text};
 use hailer::respond::network::{Mode, Network, NetworkConfig};
 use hailer_testkit::redis::{PREFIX, Raw, Server, free_port, is_installed, now};
+use hailer_testkit::servers;
 use redis::Value;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -55,18 +56,13 @@ async fn connected(network: &Network) {
     until("connected", || network.health().is_connected).await;
 }
 
-fn names(status: &Status) -> Vec<&str> {
+fn names(status: &Status) -> Vec<String> {
     assert_eq!(
         status.players.online,
         Some(status.players.list.len() as i64),
         "the count equals the length of the list"
     );
-    status
-        .players
-        .list
-        .iter()
-        .map(|player| player.name.raw())
-        .collect()
+    servers::names(status)
 }
 
 fn is_network(status: &Status) -> bool {
@@ -764,7 +760,10 @@ async fn servers_without_heartbeats_are_removed() {
     raw.register("old", 1);
     until("back", || names(&lobby.status()) == ["Alice", "Bob"]).await;
     drop(arena);
-    until("missed", || !names(&lobby.status()).contains(&"Bob")).await;
+    until("missed", || {
+        !names(&lobby.status()).contains(&"Bob".to_owned())
+    })
+    .await;
 }
 
 /// In this case, the reference implementation has wrong counts permanently (spec/onequery.md#12.4).

@@ -82,16 +82,14 @@ impl World {
         let is_answered = players.is_some();
         let server = row.server.id;
         let at = self.now;
-        let max = Some(20);
-        let latency = Some(1_500);
         row.last_sample = Some(Sample {
             observed_ms: 0,
             server,
             at,
             is_answered,
             players,
-            max,
-            latency,
+            max: Some(20),
+            latency: Some(1_500),
             sent: 1,
             resent: 0,
         });

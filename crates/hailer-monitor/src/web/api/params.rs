@@ -39,6 +39,17 @@ impl FromRequestParts<Api> for NamedServer {
     }
 }
 
+/// A URL without parameters. Rejects all others.
+pub(super) struct NoParams;
+
+impl<S: Send + Sync> FromRequestParts<S> for NoParams {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Params::read(&parts.uri, &[], &[]).end().map(|()| Self)
+    }
+}
+
 /// The parameters of one request.
 pub(super) struct Params {
     pairs: Vec<(String, String)>,

@@ -6,7 +6,8 @@ use super::{Api, ApiConfig, Problem, answer, describe};
 use crate::history::{Level, Point, Retention, page_start};
 use crate::sample::{Millis, millis, unix_millis};
 use crate::server::ServerId;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 
@@ -39,6 +40,14 @@ struct Span {
     level: Level,
     /// Time between two points, in milliseconds.
     step: Millis,
+}
+
+/// Parameters of a list that continues with a time.
+pub(super) struct Page {
+    /// Only entries before this time are listed.
+    before: Millis,
+    /// Maximum number of entries.
+    limit: u32,
 }
 
 /// `GET /api/v1/servers/{name}/series`
@@ -75,32 +84,30 @@ pub(super) async fn totals(
 /// `GET /api/v1/events`
 pub(super) async fn events(
     State(api): State<Api>,
-    uri: Uri,
+    page: Page,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    all_events(&api, None, &uri, &headers).await
+    all_events(&api, None, page, &headers).await
 }
 
 /// `GET /api/v1/servers/{name}/events`
 pub(super) async fn events_of(
     State(api): State<Api>,
     NamedServer(row): NamedServer,
-    uri: Uri,
+    page: Page,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let id = row.server.id;
-    all_events(&api, Some(id), &uri, &headers).await
+    all_events(&api, Some(row.server.id), page, &headers).await
 }
 
 /// `GET /api/v1/servers/{name}/sessions`
 pub(super) async fn sessions(
     State(api): State<Api>,
     NamedServer(row): NamedServer,
-    uri: Uri,
+    Page { before, limit }: Page,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = row.server.id;
-    let (before, limit) = page(&uri)?;
     let sessions = api.history().sessions(id, before, limit).await?;
     let next = sessions
         .last()
@@ -127,10 +134,9 @@ pub(super) async fn sessions(
 async fn all_events(
     api: &Api,
     id: Option<ServerId>,
-    uri: &Uri,
+    Page { before, limit }: Page,
     headers: &HeaderMap,
 ) -> Result<Response, Problem> {
-    let (before, limit) = page(uri)?;
     let events = api.history().events(id, before, limit).await?;
     let next = events
         .last()
@@ -159,14 +165,17 @@ async fn all_events(
     ))
 }
 
-/// Reads `before` and `limit`.
-fn page(uri: &Uri) -> Result<(Millis, u32), Problem> {
-    let mut params = Params::read(uri, &["before", "limit"], &[]);
-    let before = params.number("before", 0..=MAX_TIME).unwrap_or(MAX_TIME);
-    let limit = params
-        .number("limit", 1..=MAX_ROWS_PER_PAGE)
-        .unwrap_or(DEFAULT_ROWS_PER_PAGE);
-    params.end().map(|()| (before, limit))
+impl<S: Send + Sync> FromRequestParts<S> for Page {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let mut params = Params::read(&parts.uri, &["before", "limit"], &[]);
+        let before = params.number("before", 0..=MAX_TIME).unwrap_or(MAX_TIME);
+        let limit = params
+            .number("limit", 1..=MAX_ROWS_PER_PAGE)
+            .unwrap_or(DEFAULT_ROWS_PER_PAGE);
+        params.end().map(|()| Self { before, limit })
+    }
 }
 
 impl Span {

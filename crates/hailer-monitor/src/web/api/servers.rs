@@ -9,7 +9,7 @@
 
 use super::auth::Writer;
 use super::list::ListQuery;
-use super::params::{Name, NamedServer, Params};
+use super::params::{Name, NamedServer, NoParams};
 use super::types::Servers;
 use super::{Api, MAX_BODY_BYTES, Problem, answer, describe};
 use crate::history::NewServer;
@@ -65,10 +65,9 @@ pub(super) async fn list(
 pub(super) async fn show(
     State(api): State<Api>,
     NamedServer(row): NamedServer,
-    uri: Uri,
+    _: NoParams,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    Params::read(&uri, &[], &[]).end()?;
     Ok(answer::json(
         &headers,
         &describe::details(&row, unix_millis(), api.config().has_player_names),
@@ -79,10 +78,9 @@ pub(super) async fn show(
 pub(super) async fn answer(
     State(api): State<Api>,
     NamedServer(row): NamedServer,
-    uri: Uri,
+    _: NoParams,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    Params::read(&uri, &[], &[]).end()?;
     if !api.config().has_player_names {
         return Err(Problem::not_found(
             "this monitor does not publish names of players, and so no complete answers",

@@ -262,20 +262,9 @@ impl RateLimiter {
         self.charge::<true>(to, request_bytes, reply_bytes, trust, since)
     }
 
-    /// Charges one more reply to a request that is recorded already, like
-    /// [`RateLimiter::try_spend`].
-    pub(crate) fn try_spend_more(
-        &mut self,
-        to: IpAddr,
-        request_bytes: usize,
-        reply_bytes: usize,
-        trust: Trust,
-        since: Duration,
-    ) -> bool {
-        self.charge::<false>(to, request_bytes, reply_bytes, trust, since)
-    }
-
-    fn charge<const RECORDS_REQUEST: bool>(
+    /// Charges a reply, like [`RateLimiter::try_spend`]. `RECORDS_REQUEST`: whether the request is
+    /// recorded too, which must happen once.
+    pub(crate) fn charge<const RECORDS_REQUEST: bool>(
         &mut self,
         to: IpAddr,
         request_bytes: usize,

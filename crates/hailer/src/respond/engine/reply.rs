@@ -50,7 +50,7 @@ pub(crate) fn continue_reply(
         } else {
             Trust::Unverified
         };
-        if !limiter.try_spend_more(to, 0, length, trust, moment.since) {
+        if !limiter.charge::<false>(to, 0, length, trust, moment.since) {
             counts.drop(reason::BUDGET.name);
             break;
         }
@@ -100,7 +100,7 @@ pub(crate) fn judge<'p>(
                 if responder.short_reply(bytes, out) {
                     let length = out.len() - start;
                     let trust = Trust::Unverified;
-                    is_paid = limiter.try_spend_more(from.ip(), bytes.len(), length, trust, since);
+                    is_paid = limiter.charge::<false>(from.ip(), bytes.len(), length, trust, since);
                 }
             }
             if is_paid {

@@ -396,7 +396,7 @@ impl<S> Sessions<S> {
         if session.has_ratio() && session.credit < cost {
             return Err(RELAY_RATIO.name);
         }
-        if !limiter.try_spend_more(to, 0, reply.len(), session.trust(), since) {
+        if !limiter.charge::<false>(to, 0, reply.len(), session.trust(), since) {
             return Err(RELAY_BUDGET.name);
         }
         if session.has_ratio() {

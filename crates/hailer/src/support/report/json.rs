@@ -618,13 +618,6 @@ mod tests {
                         Roster::Whole,
                         Roster::Sample,
                     ][what];
-                    let players = Players {
-                        online,
-                        max,
-                        bots,
-                        roster,
-                        list,
-                    };
                     let icon = icon.map(|bytes| [b"\x89PNG\r\n\x1a\n", &bytes[..]].concat());
                     let deviations = deviations[..count].to_vec();
                     let [game, mode, map, version] =
@@ -636,7 +629,13 @@ mod tests {
                         mode,
                         map,
                         version,
-                        players,
+                        players: Players {
+                            online,
+                            max,
+                            bots,
+                            roster,
+                            list,
+                        },
                         rules,
                         address,
                         has_password,

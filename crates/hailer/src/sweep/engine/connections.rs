@@ -7,7 +7,7 @@
 use super::flight::Id;
 use super::{MEMORY_PER_BYTE, SweepEngine, copy};
 use crate::error::Error;
-use crate::support::drive::{Action, ExchangeDriver, ExchangeError};
+use crate::support::drive::{Action, ExchangeDriver};
 use crate::sweep::{Probe, Sink};
 use crate::target::Target;
 use crate::transcript::Datagram;
@@ -98,9 +98,11 @@ impl SweepEngine {
         self.connections.count
     }
 
-    /// Moves the orders to `orders`, in the order in which they must be followed.
-    pub fn take_orders(&mut self, orders: &mut Vec<ConnectionOrder>) {
+    /// Moves the orders to `orders`, in the order in which they must be followed. Returns whether
+    /// `orders` has any.
+    pub fn take_orders(&mut self, orders: &mut Vec<ConnectionOrder>) -> bool {
         orders.append(&mut self.connections.orders);
+        !orders.is_empty()
     }
 
     pub(crate) fn is_stream(&self, id: Id) -> bool {
@@ -151,13 +153,7 @@ impl SweepEngine {
         let took = self.took(now, id);
         let left = self.connect_timeout().saturating_sub(took);
         if left.is_zero() {
-            return self.end(
-                now,
-                id,
-                None,
-                Err(ExchangeError::Silence { after: took }),
-                sink,
-            );
+            return self.end_silent(now, id, took, sink);
         }
         self.flight.set_overdue(id, true);
         self.flight.wake_at(id, now + left);

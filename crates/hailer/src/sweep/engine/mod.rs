@@ -774,6 +774,11 @@ impl SweepEngine {
             .adapt(now, self.flight.in_window(), self.delays.wait());
     }
 
+    /// Ends a probe whose server has not replied for `after`.
+    fn end_silent(&mut self, now: Duration, id: Id, after: Duration, sink: &mut dyn Sink) {
+        self.end(now, id, None, Err(ExchangeError::Silence { after }), sink);
+    }
+
     /// Handles a timeout of a server that has not replied.
     fn silence(&mut self, now: Duration, id: Id, out: &mut Outboxes, sink: &mut dyn Sink) {
         let (sent, took) = (self.last_send(now, id), self.took(now, id));
@@ -790,13 +795,7 @@ impl SweepEngine {
                 self.flight.set_overdue(id, true);
                 return self.flight.wake_at(id, now + left);
             }
-            return self.end(
-                now,
-                id,
-                None,
-                Err(ExchangeError::Silence { after: took }),
-                sink,
-            );
+            return self.end_silent(now, id, took, sink);
         } else {
             slot.resends += 1;
         }

@@ -116,11 +116,7 @@ impl TcpSockets {
     /// Follows the orders of the engine, and keeps freed places apart.
     fn follow_orders(&mut self, engine: &mut SweepEngine, now: Duration, sink: &mut dyn Sink) {
         let mut orders = std::mem::take(&mut self.orders);
-        loop {
-            engine.take_orders(&mut orders);
-            if orders.is_empty() {
-                break;
-            }
+        while engine.take_orders(&mut orders) {
             for order in orders.drain(..) {
                 match order {
                     ConnectionOrder::Connect { id, address } => {
