@@ -498,5 +498,6 @@ pub(crate) fn probe(index: u64, address: SocketAddr, protocol: &'static dyn Prot
         protocol,
         game: None,
         name: None,
+        srv: None,
     }
 }

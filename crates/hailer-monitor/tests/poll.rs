@@ -307,6 +307,47 @@ async fn follows_a_server_to_its_new_address() {
     new.stop();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_name_the_srv_record() {
+    let here = Ipv4Addr::LOCALHOST;
+    let closed = std::net::UdpSocket::bind((here, 0)).unwrap();
+    let port = closed.local_addr().unwrap().port();
+    drop(closed);
+    let host = "host.test";
+    let service = Record::Service { host, port };
+    let dns = Dns::with(&[
+        ("_minecraft._tcp.play.test", service),
+        (host, Record::Address(here.into())),
+    ]);
+    let config = PollConfig {
+        name_server: Some(dns.address()),
+        ..PollConfig::default()
+    };
+    let live = Arc::new(StateTable::default());
+    let (poll, mut results) = Poller::start(config, live.clone()).unwrap();
+    // One protocol over UDP, one over TCP, and a game with both.
+    let targets = ["minecraft-query", "minecraft-status", "minecraft"];
+    for (id, protocol) in (1..).zip(targets) {
+        let target = format!("{protocol}://play.test");
+        poll.watch(server(id, target), None).unwrap();
+    }
+    until(&mut results, |_| {
+        // The first poll may come before the lookup.
+        (1..=3).all(|id| {
+            let error = live
+                .named(&format!("server-{id}"))
+                .and_then(|row| row.error);
+            error.is_some_and(|error| error.kind == "port-closed")
+        })
+    })
+    .await;
+    for id in 1..=3 {
+        let error = live.named(&format!("server-{id}")).unwrap().error.unwrap();
+        let record = format!("; the SRV record of play.test leads to {host}:{port}");
+        assert!(error.message.contains(&record), "{}", error.message);
+    }
+}
+
 /// A server that is down takes several timeouts to fail, which may be longer than its interval. The
 /// monitor must not report that it misses samples.
 #[tokio::test(flavor = "multi_thread")]

@@ -207,6 +207,12 @@ impl Error {
         best
     }
 
+    /// Adds the SRV record that led to the address, if one did.
+    pub(crate) fn led_by(mut self, srv: Option<&str>) -> Self {
+        self.add_notes(srv.map(str::to_owned).into_iter());
+        self
+    }
+
     /// Returns whether the server has replied, if only with an error.
     fn shows_reply(&self) -> bool {
         let mut transcripts = self.transcripts().into_iter();

@@ -245,6 +245,7 @@ impl List {
             protocol,
             game: None,
             name: None,
+            srv: None,
         };
         let probes: VecDeque<_> = probes.into_iter().enumerate().map(probe).collect();
         Self {

@@ -22,6 +22,7 @@ impl ProbeSource for Counting {
             protocol: registry::PROTOCOLS[0],
             game: None,
             name: None,
+            srv: None,
         })
     }
 

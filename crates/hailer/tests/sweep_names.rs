@@ -1,17 +1,20 @@
 //! Names as targets of a sweep: they are resolved ahead of time. The name server is part of the
 //! tests.
 
-use hailer::Error;
 use hailer::proto::Protocol;
+use hailer::proto::games::{Game, QueryPort};
 use hailer::proto::registry;
 use hailer::support::address::AddressPolicy;
+use hailer::support::catalog;
 use hailer::sweep::{
-    Collector, DefaultKinds, Exclusions, ListSource, Next, Position, ProbeSource, SourceConfig,
-    StreamSource, Targets,
+    self, Collector, DefaultKinds, Exclusions, ListSource, Next, Position, ProbeResult,
+    ProbeSource, Progress, Sink, SourceConfig, StreamSource, SweepConfig, Targets,
 };
+use hailer::{Client, ClientConfig, Error};
+use hailer_testkit::servers::GAME;
 use hailer_testkit::servers::dns::{Dns, Record};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -379,6 +382,79 @@ fn invalid_lines_are_reported_as_failures() {
             }
             Next::Pending => assert!(started.elapsed() < Duration::from_secs(5)),
             _ => panic!("no question"),
+        }
+    }
+}
+
+/// Errors of a sweep, by target.
+#[derive(Default)]
+struct Errors(BTreeMap<String, String>);
+
+impl Sink for Errors {
+    fn record(&mut self, ended: ProbeResult) {
+        let target = ended.name.as_deref().unwrap_or("-").to_owned();
+        let error = ended.result.unwrap_err();
+        assert_eq!(self.0.insert(target, error.to_string()), None);
+    }
+
+    fn report_progress(&mut self, _: &Progress<'_>) {}
+}
+
+/// In the words of a query, also of a probe that has come to another port of its game.
+#[tokio::test]
+async fn errors_name_the_srv_record() {
+    let port = UdpSocket::bind((V4, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let host = "host.example.test";
+    let dns = Dns::with(&[
+        (
+            "_minecraft._tcp.play.example.test",
+            Record::Service { host, port },
+        ),
+        (
+            "_names._udp.play.example.test",
+            Record::Service { host, port },
+        ),
+        ("play.example.test", Record::Address(V4)),
+        (host, Record::Address(V4)),
+    ]);
+    let game = Game {
+        id: "sweep-names",
+        name: "Sweep Names",
+        query: QueryPort::FirstOf(&[QueryPort::Same, QueryPort::Fixed(9)]),
+        srv: Some("_names._udp"),
+        ..GAME
+    };
+    catalog::add_game(game).unwrap();
+    let mut lines = Vec::from(
+        ["minecraft-query", "minecraft-status", "sweep-names"]
+            .map(|id| format!("{id}://play.example.test")),
+    );
+    lines.push(format!("minecraft-query://play.example.test:{port}"));
+    let targets = collect(&[], &lines, &Exclusions::default());
+    let walk = walk(dns.address());
+    let mut source = ListSource::new(targets, Exclusions::default().into(), walk);
+    let errors = tokio::task::spawn_blocking(move || {
+        let mut errors = Errors::default();
+        sweep::run(&SweepConfig::default(), &mut source, &mut errors).unwrap();
+        errors.0
+    });
+    let errors = errors.await.unwrap();
+    assert_eq!(errors.len(), lines.len(), "{errors:?}");
+    let record = format!("; the SRV record of play.example.test leads to {host}:{port}");
+    let mut config = ClientConfig::default();
+    config.name_server = Some(dns.address());
+    let client = Client::new(config);
+    for line in &lines {
+        let error = &errors[line];
+        let is_named = error.contains(&record);
+        assert_eq!(is_named, !line.ends_with(&port.to_string()), "{error}");
+        if !line.starts_with("sweep-names") {
+            let queried = client.query(line.as_str()).await.unwrap_err();
+            assert_eq!(*error, queried.to_string());
         }
     }
 }

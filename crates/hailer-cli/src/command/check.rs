@@ -20,7 +20,7 @@ use hailer::check::{self, CheckConfig, Cost, Event, SocketWire, Suite};
 use hailer::client::Host;
 use hailer::proto::protocol::PAUSE_MS;
 use hailer::proto::{ConnectionStep, Epoch, Protocol, Transport};
-use hailer::support::accept::accept_failed;
+use hailer::support::accept::wait_after;
 use hailer::{Client, Target};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
@@ -116,7 +116,7 @@ async fn test_server(
     suite: &'static Suite,
 ) -> anyhow::Result<Exit> {
     let client = Client::new(args.targets.config(0, None));
-    let addresses = client.candidates(target).await?;
+    let addresses = client.candidates(target).await?.addresses;
     let Some(&address) = addresses.first() else {
         anyhow::bail!("{text} has no address");
     };
@@ -337,7 +337,7 @@ impl ClientListener {
                     let (stream, from) = match accepted {
                         Ok(accepted) => accepted,
                         Err(error) => {
-                            tokio::time::sleep(accept_failed(&error)).await;
+                            wait_after(&error).await;
                             continue;
                         }
                     };

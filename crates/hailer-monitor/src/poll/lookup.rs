@@ -46,7 +46,10 @@ pub(super) async fn run(shared: Arc<PollShared>) {
                 let list = &mut *shared.table();
                 if let Some(watched) = list.watched.get_mut(&id) {
                     match found {
-                        Ok(found) => watched.set_addresses(&found, &list.listed),
+                        Ok(found) => {
+                            watched.set_addresses(&found.addresses, &list.listed);
+                            watched.srv = found.srv.map(Into::into);
+                        }
                         // A failing DNS server does not remove known addresses.
                         Err(Error::NameNotFound { .. }) => {
                             watched.address = Err("there is no such name".into());

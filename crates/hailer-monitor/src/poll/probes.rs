@@ -188,6 +188,7 @@ impl DueProbes {
                 game: probe.game,
                 // Servers behind a proxy are found by their name.
                 name: has_name.then(|| polled.server.target.as_str().into()),
+                srv: polled.srv.clone(),
             };
             self.next.push_back(probe);
         }

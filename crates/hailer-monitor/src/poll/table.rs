@@ -36,6 +36,8 @@ pub(super) struct PolledServer {
     pub(super) is_name: bool,
     pub(super) protocol: &'static dyn Protocol,
     pub(super) address: Result<SocketAddr, Arc<str>>,
+    /// The SRV record that led to the address, as a clause for errors.
+    pub(super) srv: Option<Arc<str>>,
     pub(super) looked_up: Option<Instant>,
     /// Protocols and ports, if the target names a game.
     pub(super) game: Option<Box<GamePlan>>,
@@ -119,6 +121,7 @@ impl PolledServer {
             is_name: target.candidates().is_none(),
             protocol,
             address,
+            srv: None,
             looked_up: None,
             game: GamePlan::of(target),
             health,

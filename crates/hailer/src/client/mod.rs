@@ -116,6 +116,16 @@ pub struct Client {
     shared: Arc<SharedSockets>,
 }
 
+/// Addresses at which a server may reply, from [`Client::candidates`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Candidates {
+    /// At least one address, the most likely first.
+    pub addresses: Vec<SocketAddr>,
+    /// The SRV record that led there, as a clause for errors. `None` if none did.
+    pub srv: Option<String>,
+}
+
 /// Results of [`Client::query_many`] as they arrive. Also a [`Stream`].
 pub struct QueryStream<'a, T>(BoxStream<'a, (T, Result<Answers, Error>)>);
 
@@ -174,11 +184,15 @@ impl Client {
     ///
     /// # Errors
     /// The name does not exist, or cannot be looked up.
-    pub async fn candidates(&self, target: &Target) -> Result<Vec<SocketAddr>, Error> {
-        match target.protocol {
-            Some(protocol) => Ok(self.candidates_in(target, protocol).await?.addresses),
-            None => self.addresses(target).await,
-        }
+    pub async fn candidates(&self, target: &Target) -> Result<Candidates, Error> {
+        let (addresses, srv) = match target.protocol {
+            Some(protocol) => {
+                let Resolved { addresses, srv } = self.candidates_in(target, protocol).await?;
+                (addresses, srv)
+            }
+            None => (self.addresses(target).await?, None),
+        };
+        Ok(Candidates { addresses, srv })
     }
 
     /// Queries a server and returns its best answer: the merged one of several protocols of its

@@ -63,6 +63,8 @@ pub struct Probe {
     pub game: Option<&'static Game>,
     /// Target as typed if it was a name, or `None` if it was an address.
     pub name: Option<Arc<str>>,
+    /// The SRV record that led to the address, as a clause for errors. `None` if none did.
+    pub srv: Option<Arc<str>>,
 }
 
 /// Next item of a source.
@@ -101,6 +103,7 @@ impl Next {
             protocol: kind.protocol,
             game: kind.game,
             name: None,
+            srv: None,
         })
     }
 }

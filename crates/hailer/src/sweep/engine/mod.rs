@@ -112,6 +112,8 @@ pub struct SweepEngine {
     memory: usize,
     /// Targets as typed, for those that are names.
     names: HashMap<Id, Arc<str>>,
+    /// The SRV records that led to the servers, as clauses for errors.
+    srv_records: HashMap<Id, Arc<str>>,
     /// First port of the probes that have come to another query port of their game.
     first_ports: HashMap<Id, u16>,
     /// The request to servers that have no player list.
@@ -169,6 +171,7 @@ impl SweepEngine {
             free_drivers: Vec::new(),
             memory: 0,
             names: HashMap::new(),
+            srv_records: HashMap::new(),
             first_ports: HashMap::new(),
             ask_without_players: Ask {
                 has_players: false,
@@ -340,6 +343,9 @@ impl SweepEngine {
             .insert(probe.address, kind, probe.index, now, due);
         if let Some(name) = probe.name {
             self.names.insert(id, name);
+        }
+        if let Some(srv) = probe.srv {
+            self.srv_records.insert(id, srv);
         }
         if due <= now {
             self.send_first(now, id, out, sink);
@@ -868,11 +874,7 @@ impl SweepEngine {
 
     /// Returns the transcript of a probe: address, protocol and datagram counts.
     fn transcript(&mut self, id: Id, drive: Option<&ExchangeDriver>) -> Transcript {
-        let datagrams = if self.replies.is_empty() {
-            Vec::new()
-        } else {
-            self.replies.remove(&id).unwrap_or_default()
-        };
+        let datagrams = take(&mut self.replies, id).unwrap_or_default();
         let slot = self.flight.slot(id);
         let kept = if slot.has_answered() {
             self.drivers[slot.sent_or_driver as usize].as_ref()
@@ -969,16 +971,9 @@ impl SweepEngine {
                 .saturating_sub(driver.as_ref().map_or(0, memory_of));
             self.free_drivers.push(place);
         }
-        let name = if self.names.is_empty() {
-            None
-        } else {
-            self.names.remove(&id)
-        };
-        let first_port = if self.first_ports.is_empty() {
-            None
-        } else {
-            self.first_ports.remove(&id)
-        };
+        let name = take(&mut self.names, id);
+        let srv = take(&mut self.srv_records, id);
+        let first_port = take(&mut self.first_ports, id);
         let kind = self.flight.kind(id);
         let mut address = self.flight.address(id);
         self.flight.remove(id);
@@ -986,7 +981,7 @@ impl SweepEngine {
             return sink.record(ProbeResult {
                 index,
                 name,
-                result,
+                result: result.map_err(|error| error.led_by(srv.as_deref())),
             });
         };
         // The same probe at the next port. It waits for the rate limit of its network like a new
@@ -1001,6 +996,9 @@ impl SweepEngine {
         self.first_ports.insert(id, first_port);
         if let Some(name) = name {
             self.names.insert(id, name);
+        }
+        if let Some(srv) = srv {
+            self.srv_records.insert(id, srv);
         }
     }
 
@@ -1020,6 +1018,15 @@ impl SweepEngine {
 }
 
 /// Returns the halves of a secret as numbers.
+/// Removes an entry. Most maps are empty, which is cheaper to find out.
+fn take<T>(map: &mut HashMap<Id, T>, id: Id) -> Option<T> {
+    if map.is_empty() {
+        None
+    } else {
+        map.remove(&id)
+    }
+}
+
 fn seeds(secret: &[u8; 16]) -> [u64; 2] {
     let (halves, _) = secret.as_chunks::<8>();
     [0, 1].map(|half| u64::from_le_bytes(halves[half]))

@@ -44,8 +44,11 @@ struct LookupRequest {
 
 struct LookupReply {
     index: u64,
-    result: Result<SocketAddr, LookupFailure>,
+    result: LookupResult,
 }
+
+/// The first address of a name and the SRV record that led to it, as a clause for errors.
+type LookupResult = Result<(SocketAddr, Option<Arc<str>>), LookupFailure>;
 
 /// Cache key: the name and, if an SRV record may change the port, its service and the default port.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -136,7 +139,7 @@ impl Lookups {
         }
     }
 
-    fn end(&self, index: u64, name: &Name, result: Result<SocketAddr, LookupFailure>) -> Next {
+    fn end(&self, index: u64, name: &Name, result: LookupResult) -> Next {
         let host = || String::from(&**name.host());
         let checked = match result {
             Err(LookupFailure::NotFound) => Err(Error::NameNotFound { name: host() }),
@@ -144,7 +147,7 @@ impl Lookups {
                 name: host(),
                 cause: String::from(&*cause),
             }),
-            Ok(mut address) => {
+            Ok((mut address, srv)) => {
                 address.set_port(name.port().unwrap_or(address.port()));
                 // Convert only IPv4-mapped addresses: others must keep their zone.
                 let ip = address.ip().to_canonical();
@@ -160,11 +163,11 @@ impl Lookups {
                             reason: fault.kind,
                         })
                     })
-                    .map(|()| address)
+                    .map(|()| (address, srv))
             }
         };
         match checked {
-            Ok(address) => {
+            Ok((address, srv)) => {
                 let TargetKind { protocol, game } = name.kind();
                 Next::Probe(Probe {
                     index,
@@ -172,6 +175,7 @@ impl Lookups {
                     protocol,
                     game,
                     name: Some(name.typed().clone()),
+                    srv,
                 })
             }
             Err(_) if name.is_repeat() => Next::Repeat {
@@ -245,7 +249,7 @@ async fn work(
 }
 
 /// Returns the first address; a sweep queries only one.
-async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, LookupFailure> {
+async fn look_up(names: &NameResolver, key: &Key) -> LookupResult {
     let host = Host::Name(String::from(&*key.host));
     let found = match key.service {
         Some((service, port)) => names.resolve(&host, None, port, Some(service)).await,
@@ -255,7 +259,8 @@ async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, LookupFa
     match found {
         Ok(found) => {
             let first = found.addresses.first();
-            first.copied().ok_or(LookupFailure::NotFound)
+            let first = first.copied().ok_or(LookupFailure::NotFound)?;
+            Ok((first, found.srv.map(Into::into)))
         }
         Err(Error::Lookup { cause, .. }) => Err(LookupFailure::Failed(cause.into())),
         Err(_) => Err(LookupFailure::NotFound),
@@ -265,16 +270,16 @@ async fn look_up(names: &NameResolver, key: &Key) -> Result<SocketAddr, LookupFa
 /// Cache of recent results in two generations: when the new one is full, it replaces the old one.
 #[derive(Default)]
 struct Cache {
-    new: HashMap<Key, Result<SocketAddr, LookupFailure>>,
-    old: HashMap<Key, Result<SocketAddr, LookupFailure>>,
+    new: HashMap<Key, LookupResult>,
+    old: HashMap<Key, LookupResult>,
 }
 
 impl Cache {
-    fn get(&self, key: &Key) -> Option<Result<SocketAddr, LookupFailure>> {
+    fn get(&self, key: &Key) -> Option<LookupResult> {
         self.new.get(key).or_else(|| self.old.get(key)).cloned()
     }
 
-    fn insert(&mut self, key: Key, result: Result<SocketAddr, LookupFailure>) {
+    fn insert(&mut self, key: Key, result: LookupResult) {
         if self.new.len() == CACHE {
             self.old = std::mem::take(&mut self.new);
         }
