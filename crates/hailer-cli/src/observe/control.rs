@@ -20,7 +20,7 @@ use super::channel::{self, Listener};
 use super::snapshot::{SCHEMA, Snapshot};
 use super::{MAX_CLIENTS, TakeSnapshot};
 use anyhow::{Context, anyhow, bail};
-use hailer::support::accept::accept_failed;
+use hailer::support::accept::wait_after;
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::Semaphore;
-use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// Maximum size of a request in bytes, including the end of the line.
 const MAX_REQUEST: u64 = 256;
@@ -83,7 +83,7 @@ pub(super) async fn serve(mut listener: Listener, take_snapshot: TakeSnapshot) {
                             .await;
                 }
             },
-            Err(error) => sleep(accept_failed(&error)).await,
+            Err(error) => wait_after(&error).await,
         }
     }
 }

@@ -11,7 +11,7 @@
 
 use super::bridge::{Bridge, BridgeError, ForwardedPacket};
 use super::unreachable;
-use crate::support::accept::accept_failed;
+use crate::support::accept::wait_after;
 use hailer_minecraft::crypto::KeyPair;
 use hailer_minecraft::table::Kick;
 use hailer_minecraft::{Build, Connection, ConnectionState, PacketDirection, Role};
@@ -352,7 +352,7 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok(accepted) => return accepted,
-            Err(error) => tokio::time::sleep(accept_failed(&error)).await,
+            Err(error) => wait_after(&error).await,
         }
     }
 }

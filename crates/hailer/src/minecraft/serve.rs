@@ -9,7 +9,7 @@
 //!
 //! May import: `crate::support`, `hailer_minecraft`.
 
-use crate::support::accept::accept_failed;
+use crate::support::accept::wait_after;
 use hailer_minecraft::crypto::KeyError;
 use hailer_minecraft::server::{ClientId, GameServerConfig, Server, ServerEvent, TICK};
 use std::collections::HashMap;
@@ -181,7 +181,7 @@ impl GameServer {
                 }
                 accepted = accept(&self.listeners) => match accepted {
                     Ok((socket, from)) => self.welcome(socket, from, &mut connections),
-                    Err(error) => sleep(accept_failed(&error)).await,
+                    Err(error) => wait_after(&error).await,
                 },
                 Some(_) = connections.join_next() => {}
             }

@@ -16,7 +16,7 @@ use anyhow::Context;
 use hailer::Status;
 use hailer::proto::{ConnectionStep, Epoch, Keys, Options, Transport};
 use hailer::respond::{Board, Budget, Service};
-use hailer::support::accept::accept_failed;
+use hailer::support::accept::wait_after;
 use hailer::support::random_secret;
 use hailer_monitor::history::{History, NewServer};
 use hailer_monitor::sample::unix_millis;
@@ -173,7 +173,7 @@ async fn serve_stream(server: Arc<SimulatedServer>, listener: TcpListener) {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tokio::time::sleep(accept_failed(&error)).await;
+                wait_after(&error).await;
                 continue;
             }
         };

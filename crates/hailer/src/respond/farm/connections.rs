@@ -22,7 +22,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Requested number of connections that wait to be accepted.
 const BACKLOG: i32 = 4_096;
@@ -218,7 +218,7 @@ impl<'a> Streams<'a> {
             match port.listener.accept() {
                 Ok((stream, from)) => self.insert(now, index, stream, from),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => port.ready_at = None,
-                Err(error) => port.ready_at = Some(now + accept_failed(&error)),
+                Err(error) => port.ready_at = Some(now + accept_failed(&error, Instant::now())),
             }
         }
     }

@@ -30,7 +30,7 @@
 use super::service::EpochClock;
 use crate::respond::board::Published;
 use crate::respond::{Board, Budget, Counts, RateLimiter, reason};
-use crate::support::accept::accept_failed;
+use crate::support::accept::wait_after;
 use crate::support::catalog;
 use crate::support::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream};
 use arc_swap::ArcSwap;
@@ -347,7 +347,7 @@ async fn accept(socket: Arc<StreamSocket>, server: SharedServer) {
     let listener = loop {
         match socket.listener.try_clone().and_then(TcpListener::from_std) {
             Ok(listener) => break listener,
-            Err(error) => tokio::time::sleep(accept_failed(&error)).await,
+            Err(error) => wait_after(&error).await,
         }
     };
     loop {
@@ -357,7 +357,7 @@ async fn accept(socket: Arc<StreamSocket>, server: SharedServer) {
                 // The connections have their turn before more of them are accepted.
                 tokio::task::yield_now().await;
             }
-            Err(error) => tokio::time::sleep(accept_failed(&error)).await,
+            Err(error) => wait_after(&error).await,
         }
     }
 }

@@ -29,7 +29,7 @@
 pub mod http;
 
 use crate::prefix;
-use crate::support::accept::accept_failed;
+use crate::support::accept::wait_after;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::io;
@@ -236,7 +236,7 @@ impl ConnectionLimiter {
                     let stream = LimitedStream::new(stream, &self.limits);
                     self.insert(peer, converse(stream, peer));
                 }
-                Err(error) => tokio::time::sleep(accept_failed(&error)).await,
+                Err(error) => wait_after(&error).await,
             }
         }
     }
