@@ -385,17 +385,11 @@ fn sequence<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::crypto::testing::hex;
     use proptest::prelude::*;
 
     /// Tag of the pickaxe in spec/minecraft-12w.md#9.
     const PICKAXE: &str = "1F8B0800000000000203E36260E0646049CD4BCEE062606060646260CA4C6150606260CE29CB616061600000EB37EC0D20000000";
-
-    fn hex(text: &str) -> Vec<u8> {
-        text.as_bytes()
-            .chunks(2)
-            .map(|pair| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap())
-            .collect()
-    }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();

@@ -94,107 +94,32 @@ const fn encrypting(transition: Transition) -> Transition {
 /// All transitions before the game. In [`ConnectionState::Play`] all packets except those of the
 /// login are allowed. A client that has requested the login accepts them too, because the game's
 /// client does not check what precedes its 0x01.
-pub const TRANSITIONS: &[Transition] = &[
-    on(
-        ConnectionState::Start,
-        ToServer,
-        0xFE,
-        ALL,
-        ConnectionState::Pinged,
-    ),
-    on(
-        ConnectionState::Start,
-        ToServer,
-        0x02,
-        ALL,
-        ConnectionState::Named,
-    ),
-    // Without encryption, until 12w16a.
-    on(
-        ConnectionState::Named,
-        ToClient,
-        0x02,
-        V1_2_4..=W16a,
-        ConnectionState::Answered,
-    ),
-    on(
-        ConnectionState::Answered,
-        ToServer,
-        0x01,
-        V1_2_4..=W16a,
-        ConnectionState::Entering,
-    ),
-    // With encryption.
-    on(
-        ConnectionState::Named,
-        ToClient,
-        0xFD,
-        W17a..=V1_3_2,
-        ConnectionState::KeySent,
-    ),
-    encrypting(on(
-        ConnectionState::KeySent,
-        ToServer,
-        0xFC,
-        W17a..=V1_3_2,
-        ConnectionState::SecretSent,
-    )),
-    encrypting(on(
-        ConnectionState::SecretSent,
-        ToClient,
-        0xFC,
-        W17a..=V1_3_2,
-        ConnectionState::Secured,
-    )),
-    on(
-        ConnectionState::Secured,
-        ToServer,
-        0x01,
-        W17a..=W23b,
-        ConnectionState::Entering,
-    ),
-    on(
-        ConnectionState::Secured,
-        ToServer,
-        0xCD,
-        W24a..=V1_3_2,
-        ConnectionState::Entering,
-    ),
-    // If encryption is optional, a client may ignore the key, and a server may skip it.
-    on(
-        ConnectionState::KeySent,
-        ToServer,
-        0x01,
-        W17a..=W23b,
-        ConnectionState::Entering,
-    ),
-    on(
-        ConnectionState::KeySent,
-        ToServer,
-        0xCD,
-        W24a..=V1_3_2,
-        ConnectionState::Entering,
-    ),
-    on(
-        ConnectionState::Named,
-        ToClient,
-        0x01,
-        W17a..=V1_3_2,
-        ConnectionState::Play,
-    ),
-    on(
-        ConnectionState::Entering,
-        ToClient,
-        0x01,
-        ALL,
-        ConnectionState::Play,
-    ),
-    // At any time.
-    any(ToClient, 0xFF, Some(ConnectionState::Closed)),
-    any(ToServer, 0xFF, Some(ConnectionState::Closed)),
-    any(ToClient, 0x00, None),
-    any(ToServer, 0x00, None),
-];
+pub const TRANSITIONS: &[Transition] = {
+    use ConnectionState::*;
+    &[
+        on(Start, ToServer, 0xFE, ALL, Pinged),
+        on(Start, ToServer, 0x02, ALL, Named),
+        // Without encryption, until 12w16a.
+        on(Named, ToClient, 0x02, V1_2_4..=W16a, Answered),
+        on(Answered, ToServer, 0x01, V1_2_4..=W16a, Entering),
+        // With encryption.
+        on(Named, ToClient, 0xFD, W17a..=V1_3_2, KeySent),
+        encrypting(on(KeySent, ToServer, 0xFC, W17a..=V1_3_2, SecretSent)),
+        encrypting(on(SecretSent, ToClient, 0xFC, W17a..=V1_3_2, Secured)),
+        on(Secured, ToServer, 0x01, W17a..=W23b, Entering),
+        on(Secured, ToServer, 0xCD, W24a..=V1_3_2, Entering),
+        // If encryption is optional, a client may ignore the key, and a server may skip it.
+        on(KeySent, ToServer, 0x01, W17a..=W23b, Entering),
+        on(KeySent, ToServer, 0xCD, W24a..=V1_3_2, Entering),
+        on(Named, ToClient, 0x01, W17a..=V1_3_2, Play),
+        on(Entering, ToClient, 0x01, ALL, Play),
+        // At any time.
+        any(ToClient, 0xFF, Some(Closed)),
+        any(ToServer, 0xFF, Some(Closed)),
+        any(ToClient, 0x00, None),
+        any(ToServer, 0x00, None),
+    ]
+};
 
 /// Packets that are not allowed in the game.
 const LOGIN_ONLY: &[u8] = &[0x02, 0xFC, 0xFD, 0xFE];

@@ -52,29 +52,22 @@ pub fn read(
             Error::bad("id", 0, "a packet of this build and direction"),
         ),
     };
-    match error.kind {
+    let error = match error.kind {
         ErrorKind::Short { need } if need <= max_packet.saturating_sub(bytes.len()) => {
-            ReadOutcome::Need(need)
+            return ReadOutcome::Need(need);
         }
-        ErrorKind::Short { .. } => {
-            let error = Error {
-                kind: ErrorKind::Limit { limit: max_packet },
-                ..error
-            };
-            ReadOutcome::Invalid(PacketError {
-                packet,
-                id,
-                error,
-                at: 0,
-            })
-        }
-        _ => ReadOutcome::Invalid(PacketError {
-            packet,
-            id,
-            error,
-            at: 0,
-        }),
-    }
+        ErrorKind::Short { .. } => Error {
+            kind: ErrorKind::Limit { limit: max_packet },
+            ..error
+        },
+        _ => error,
+    };
+    ReadOutcome::Invalid(PacketError {
+        packet,
+        id,
+        error,
+        at: 0,
+    })
 }
 
 /// Decrypted bytes of one direction of a connection, read packet by packet.

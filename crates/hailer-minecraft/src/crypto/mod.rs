@@ -23,10 +23,9 @@ pub use rsa::{KeyError, KeyPair, encrypt};
 pub use session::{same_token, session_hash};
 
 #[cfg(test)]
-mod testing {
-
+pub(crate) mod testing {
     /// Decodes hex digits.
-    pub(super) fn hex(text: &str) -> Vec<u8> {
+    pub(crate) fn hex(text: &str) -> Vec<u8> {
         let digits: Vec<u8> = text
             .chars()
             .filter_map(|char| char.to_digit(16))

@@ -171,13 +171,10 @@ impl AlertEngine {
         for open in open {
             if let Some(key) = engine.position(&open.key) {
                 let incident = Incident {
-                    since: open.since,
                     phase: Phase::Open,
                     is_confirmed: false,
                     notified_at: open.notified_at,
-                    change: None,
-                    server: None,
-                    departure: None,
+                    ..Incident::new(open.since, None, None)
                 };
                 engine.incidents.insert(key, incident);
             }

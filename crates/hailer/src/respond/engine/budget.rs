@@ -126,6 +126,16 @@ pub(crate) enum Trust {
     Verified,
 }
 
+impl Trust {
+    pub(crate) fn of(is_verified: bool) -> Self {
+        if is_verified {
+            Self::Verified
+        } else {
+            Self::Unverified
+        }
+    }
+}
+
 /// Enforces a [`Budget`]. One for each thread or socket.
 pub struct RateLimiter {
     budget: Budget,
@@ -254,12 +264,7 @@ impl RateLimiter {
         verified: bool,
         since: Duration,
     ) -> bool {
-        let trust = if verified {
-            Trust::Verified
-        } else {
-            Trust::Unverified
-        };
-        self.charge::<true>(to, request_bytes, reply_bytes, trust, since)
+        self.charge::<true>(to, request_bytes, reply_bytes, Trust::of(verified), since)
     }
 
     /// Charges a reply, like [`RateLimiter::try_spend`]. `RECORDS_REQUEST`: whether the request is

@@ -45,11 +45,7 @@ pub(crate) fn continue_reply(
         let length = draft.len() - start;
         let to = datagram.from.ip();
         // Only the first datagram may be exempt from the budget for all unverified sources.
-        let trust = if is_verified {
-            Trust::Verified
-        } else {
-            Trust::Unverified
-        };
+        let trust = Trust::of(is_verified);
         if !limiter.charge::<false>(to, 0, length, trust, moment.since) {
             counts.drop(reason::BUDGET.name);
             break;

@@ -24,7 +24,6 @@ use hailer_proto::{Info, Player, Status, Text, registry};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
-use std::marker::PhantomData;
 
 /// Maximum size of a document, enough for 20,000 players.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -122,7 +121,7 @@ struct StatusInput {
     password: Option<bool>,
     anti_cheat: Option<bool>,
     icon: Option<IconInput>,
-    extra: Option<Extras<OfServer>>,
+    extra: Option<Extras<false>>,
     deviations: Option<Vec<Named>>,
 }
 
@@ -138,7 +137,7 @@ struct PlayersInput {
     online: Option<Option<i64>>,
     max: Option<i64>,
     bots: Option<i64>,
-    roster: Option<RosterInput>,
+    roster: Option<Roster>,
     list: Option<Vec<PlayerInput>>,
 }
 
@@ -173,16 +172,6 @@ impl<'de> Deserialize<'de> for Players {
 
 fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<i64>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "kebab-case")]
-enum RosterInput {
-    Absent,
-    Refused,
-    Partial,
-    Whole,
-    Sample,
 }
 
 #[derive(Deserialize, Default)]
@@ -244,13 +233,7 @@ impl From<StatusInput> for Status {
             status.players.set_list(list);
         }
         if let Some(roster) = players.roster {
-            status.players.roster = match roster {
-                RosterInput::Absent => Roster::Absent,
-                RosterInput::Refused => Roster::Refused,
-                RosterInput::Partial => Roster::Partial,
-                RosterInput::Whole => Roster::Whole,
-                RosterInput::Sample => Roster::Sample,
-            };
+            status.players.roster = roster;
         }
         status
     }
@@ -313,7 +296,7 @@ impl<'de> Deserialize<'de> for PlayerInput {
             time_s: Option<f32>,
             team: Option<String>,
             latency_ms: Option<i32>,
-            extra: Option<Extras<OfPlayer>>,
+            extra: Option<Extras<true>>,
         }
         struct MembersVisitor;
         impl<'de> Visitor<'de> for MembersVisitor {
@@ -502,42 +485,23 @@ impl<'de> Deserialize<'de> for Named {
     }
 }
 
-/// Owner of extras, which determines the valid keys.
-trait ExtraOwner {
-    fn keys(info: &'static Info) -> &'static [hailer_proto::Doc];
-}
+/// Extras of a player or of a server, which have different keys.
+struct Extras<const OF_PLAYER: bool>(Vec<Extra>);
 
-struct OfServer;
-struct OfPlayer;
-
-impl ExtraOwner for OfServer {
-    fn keys(info: &'static Info) -> &'static [hailer_proto::Doc] {
-        info.fields
-    }
-}
-
-impl ExtraOwner for OfPlayer {
-    fn keys(info: &'static Info) -> &'static [hailer_proto::Doc] {
-        info.player_fields
-    }
-}
-
-struct Extras<W>(Vec<Extra>, PhantomData<W>);
-
-impl<'de, W: ExtraOwner> Deserialize<'de> for Extras<W> {
+impl<'de, const OF_PLAYER: bool> Deserialize<'de> for Extras<OF_PLAYER> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor<W>(PhantomData<W>);
-        impl<'de, W: ExtraOwner> Visitor<'de> for MembersVisitor<W> {
-            type Value = Extras<W>;
+        struct MembersVisitor<const OF_PLAYER: bool>;
+        impl<'de, const OF_PLAYER: bool> Visitor<'de> for MembersVisitor<OF_PLAYER> {
+            type Value = Extras<OF_PLAYER>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Extras<W>, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut extras: Vec<Extra> = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
-                    let key = known::<W>(&name).map_err(de::Error::custom)?;
+                    let key = known(&name, OF_PLAYER).map_err(de::Error::custom)?;
                     if extras.iter().any(|extra| extra.key == key) {
                         return Err(de::Error::duplicate_field(key));
                     }
@@ -545,19 +509,26 @@ impl<'de, W: ExtraOwner> Deserialize<'de> for Extras<W> {
                         extras.push(Extra { key, value });
                     }
                 }
-                Ok(Extras(extras, PhantomData))
+                Ok(Extras(extras))
             }
         }
-        deserializer.deserialize_map(MembersVisitor(PhantomData))
+        deserializer.deserialize_map(MembersVisitor::<OF_PLAYER>)
     }
 }
 
 /// Returns the documented key with this name.
-fn known<W: ExtraOwner>(name: &str) -> Result<&'static str, String> {
+fn known(name: &str, of_player: bool) -> Result<&'static str, String> {
+    let keys = |info: &'static Info| {
+        if of_player {
+            info.player_fields
+        } else {
+            info.fields
+        }
+    };
     let mut known: Vec<&'static str> = Vec::new();
     for doc in registry::PROTOCOLS
         .iter()
-        .flat_map(|protocol| W::keys(protocol.info()))
+        .flat_map(|protocol| keys(protocol.info()))
     {
         if doc.key == name {
             return Ok(doc.key);
