@@ -82,6 +82,14 @@ static:
 cross-check:
     contrib/cross/check
 
+# Package all crates, and compile each from its archive; `contrib/release` has more steps of a release
+archives:
+    contrib/release archives
+
+# `hailer query` alone, as a small binary for container images: target/probe/hailer-probe
+probe:
+    cargo build --profile probe --locked -p hailer-cli --bin hailer-probe --no-default-features --features probe
+
 # Rewrite the images of the README; needs Chromium
 screenshots:
     contrib/screenshots

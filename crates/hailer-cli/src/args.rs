@@ -217,6 +217,27 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
+#[cfg(feature = "probe")]
+const PROBE: &str = "\
+hailer-probe is `hailer query` alone: one small file, for container images and health checks. It
+takes the same arguments and prints the same lines.
+
+A TARGET is a host, host:port, [v6]:port, game://host:port or protocol://host:port. Without a game
+or protocol, the common protocols are tried. SRV records of Minecraft servers are followed.
+
+Examples:
+  hailer-probe minecraft://127.0.0.1
+  hailer-probe rust://play.example.com --json";
+
+/// Arguments of `hailer-probe`.
+#[cfg(feature = "probe")]
+#[derive(Parser)]
+#[command(name = "hailer-probe", version, about = "Query game servers for their status", after_help = PROBE, max_term_width = 110)]
+pub(crate) struct Probe {
+    #[command(flatten)]
+    pub(crate) query: Query,
+}
+
 impl Command {
     /// Returns the file that adds games, if one is given.
     pub(crate) fn games_file(&self) -> Option<&Path> {

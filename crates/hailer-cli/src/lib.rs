@@ -47,6 +47,27 @@ pub fn main() -> ExitCode {
     exit::code(command::run(arguments))
 }
 
+/// Runs `hailer query` with the program's arguments and returns its exit code.
+#[cfg(feature = "probe")]
+#[must_use]
+pub fn probe() -> ExitCode {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let arguments = match args::Probe::try_parse_from(&words) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            words.insert(words.len().min(1), "query".into());
+            match args::problem_line(&error, &words) {
+                Some(line) => {
+                    let line = line.replace("hailer query", "hailer-probe");
+                    return exit::code(Err(exit::Usage(line).into()));
+                }
+                None => error.exit(),
+            }
+        }
+    };
+    exit::code(command::probe(arguments))
+}
+
 /// Returns the arguments of the program. As a program named gamedig, they are those of the command.
 fn words(mut words: Vec<OsString>) -> Vec<OsString> {
     let name = words.first().and_then(|name| Path::new(name).file_stem());

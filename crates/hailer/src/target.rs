@@ -9,7 +9,6 @@
 use crate::support::catalog;
 use hailer_proto::games::QueryPort;
 use hailer_proto::{Game, Info, Protocol, Transport};
-use hickory_resolver::proto::rr::Name;
 use std::borrow::Cow;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -459,8 +458,7 @@ fn parse_name(name: &str) -> Result<String, String> {
     let name = if name.is_ascii() {
         Cow::Borrowed(name)
     } else {
-        let name = Name::from_utf8(name).map_err(|_| NO_NAME)?;
-        Cow::Owned(name.to_ascii())
+        Cow::Owned(idna::domain_to_ascii(name).map_err(|_| NO_NAME)?)
     };
     let bare = name.strip_suffix('.').unwrap_or(&name);
     if bare.is_empty() {

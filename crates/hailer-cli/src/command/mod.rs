@@ -37,6 +37,8 @@ mod watch;
 #[cfg(feature = "game")]
 mod world;
 
+#[cfg(feature = "probe")]
+use crate::args::Probe;
 use crate::args::{Arguments, Auth, Command, QueryArgs, ServeAction, TargetArgs};
 use crate::config::{self, warn_about_token_file};
 #[cfg(not(all(feature = "game", feature = "monitor", feature = "top")))]
@@ -52,12 +54,7 @@ use std::time::Duration;
 
 /// Runs a command.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
-    if let Some(file) = arguments.command.games_file() {
-        if let Err(error) = std::fs::metadata(file) {
-            usage!("--games {}: {error}; expected a TOML file", file.display());
-        }
-        config::games::add(file)?;
-    }
+    add_games(arguments.command.games_file())?;
     match arguments.command {
         Command::Query(args) => block_on(query::run(*args)),
         Command::Sweep(args) => sweep::run(&args),
@@ -95,6 +92,24 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Completions { shell } => completions::print(shell),
         Command::Man { folder } => man::write(folder.as_deref()),
     }
+}
+
+/// Runs `hailer query`.
+#[cfg(feature = "probe")]
+pub(crate) fn probe(arguments: Probe) -> anyhow::Result<Exit> {
+    add_games(arguments.query.query_args.targets.games.file.as_deref())?;
+    block_on(query::run(arguments.query))
+}
+
+/// Adds the games of a file.
+fn add_games(file: Option<&Path>) -> anyhow::Result<()> {
+    let Some(file) = file else {
+        return Ok(());
+    };
+    if let Err(error) = std::fs::metadata(file) {
+        usage!("--games {}: {error}; expected a TOML file", file.display());
+    }
+    Ok(config::games::add(file)?)
 }
 
 impl Auth {

@@ -209,7 +209,8 @@ impl Module {
 
     /// Whether it is the binary of a crate that has a library too.
     fn is_binary(&self) -> bool {
-        self.file.ends_with("main.rs") && self.file.with_file_name("lib.rs").exists()
+        let is_main = self.file.ends_with("main.rs") && self.file.with_file_name("lib.rs").exists();
+        is_main || self.path.first().is_some_and(|folder| folder == "bin")
     }
 
     /// Whether the first lines say what comes in and goes out, in a sentence or a diagram.
@@ -224,7 +225,7 @@ impl Module {
     }
 }
 
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+pub(crate) fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
@@ -251,7 +252,7 @@ fn module_path(file: &Path) -> Vec<String> {
 
 /// Returns code without comments and without items of tests, and the names of modules of tests that
 /// are files.
-fn without_tests(text: &str) -> (String, Vec<String>) {
+pub(crate) fn without_tests(text: &str) -> (String, Vec<String>) {
     let mut code = String::new();
     let mut tests = Vec::new();
     let mut lines = text.lines().peekable();

@@ -1,5 +1,6 @@
 //! Rules for the files at the root of the repository.
 
+mod archives;
 mod imports;
 
 use hailer_proto::registry;

@@ -1,20 +1,21 @@
 //! Resolves host names to addresses. Follows SRV records if the protocol has them.
 //!
+//! Addresses come from the resolver of the operating system, unless the user names a name server.
+//! SRV records come from name servers, because operating systems look up addresses only.
+//!
 //! Limits: 5 s for a lookup, 2 s for that of an SRV record, and 8 addresses per name.
 //!
 //! In: a host name, perhaps an SRV service. Out: addresses and ports.
 //!
 //! May import: `crate::error`, `crate::target`.
 
+mod stub;
+mod system;
+
+use self::stub::{Kind, LookupFailure, Record, StubResolver};
 use crate::error::Error;
 use crate::target::Host;
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
-use hickory_resolver::lookup::Lookup;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
-use hickory_resolver::proto::rr::{RData, RecordType};
-use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 /// Time limit for the lookup of an SRV record. The record is optional, so a slow name server must
@@ -47,14 +48,14 @@ impl Resolved {
 pub(crate) struct NameResolver {
     /// Name server; `None` means the operating system's resolver.
     server: Option<SocketAddr>,
-    resolver: OnceLock<Option<TokioResolver>>,
+    stub: StubResolver,
 }
 
 impl NameResolver {
     pub(crate) fn new(server: Option<SocketAddr>) -> Self {
         Self {
             server,
-            resolver: OnceLock::new(),
+            stub: StubResolver::default(),
         }
     }
 
@@ -111,43 +112,22 @@ impl NameResolver {
 
     /// Returns host and port of the first SRV record, if there is one.
     async fn service(&self, service: &str, name: &str) -> Option<(String, u16)> {
-        if !name.trim_end_matches('.').contains('.') {
+        let name = name.trim_end_matches('.');
+        if !name.contains('.') {
             return None;
         }
-        // A final dot prevents search domains from being tried.
-        let full = format!("{service}.{}.", name.trim_end_matches('.'));
-        let lookup = self.service_records(full);
-        let lookup = tokio::time::timeout(SRV_TIMEOUT, lookup).await.ok()??;
+        let full = format!("{service}.{name}");
+        let servers = match self.server {
+            Some(server) => vec![server],
+            None => system::name_servers(),
+        };
+        let lookup = self.stub.lookup(&servers, &full, Kind::Service);
+        let records = tokio::time::timeout(SRV_TIMEOUT, lookup).await.ok()?.ok()?;
         // The game's client uses the first record and ignores priority and weight.
-        lookup
-            .answers()
-            .iter()
-            .find_map(|record| match &record.data {
-                RData::SRV(srv) if srv.port > 0 && !srv.target.is_root() => {
-                    Some((srv.target.to_string(), srv.port))
-                }
-                _ => None,
-            })
-    }
-
-    /// Looks up SRV records. The resolver finds no records behind an alias (CNAME).
-    async fn service_records(&self, name: String) -> Option<Lookup> {
-        let resolver = self.resolver()?;
-        match resolver.lookup(&*name, RecordType::SRV).await {
-            Ok(lookup) => Some(lookup),
-            Err(error) if error.is_no_records_found() && !error.is_nx_domain() => {
-                let aliases = resolver.lookup(name, RecordType::CNAME).await.ok()?;
-                let alias = aliases
-                    .answers()
-                    .iter()
-                    .find_map(|record| match &record.data {
-                        RData::CNAME(alias) => Some(alias.0.clone()),
-                        _ => None,
-                    })?;
-                resolver.lookup(alias, RecordType::SRV).await.ok()
-            }
-            Err(_) => None,
-        }
+        records.into_iter().find_map(|record| match record {
+            Record::Service { host, port } => Some((host, port)),
+            Record::Address(_) => None,
+        })
     }
 
     /// Returns the addresses of a host name.
@@ -158,18 +138,16 @@ impl NameResolver {
             cause,
         };
         let no_reply = || failed("the name server does not reply".into());
-        let mut found: Vec<SocketAddr> = if self.server.is_some() {
-            let resolver = self
-                .resolver()
-                .ok_or_else(|| failed("there is no name server".into()))?;
-            match tokio::time::timeout(LOOKUP_TIMEOUT, resolver.lookup_ip(name)).await {
-                Ok(Ok(addresses)) => addresses
-                    .iter()
-                    .map(|ip| SocketAddr::new(ip, port))
-                    .collect(),
-                Ok(Err(error)) if error.is_nx_domain() || error.is_no_records_found() => {
-                    return Err(not_found());
+        // Only the system resolves addresses with a zone, without asking a name server.
+        let server = self.server.filter(|_| !name.contains('%'));
+        let mut found: Vec<SocketAddr> = if let Some(server) = server {
+            let lookup = self.at_server(server, name);
+            match tokio::time::timeout(LOOKUP_TIMEOUT, lookup).await {
+                Ok(Ok(addresses)) => {
+                    let addresses = addresses.into_iter();
+                    addresses.map(|ip| SocketAddr::new(ip, port)).collect()
                 }
+                Ok(Err(LookupFailure::NotFound)) => return Err(not_found()),
                 Ok(Err(error)) => return Err(failed(error.to_string())),
                 Err(_) => return Err(no_reply()),
             }
@@ -203,27 +181,34 @@ impl NameResolver {
         Ok(found)
     }
 
-    fn resolver(&self) -> Option<&TokioResolver> {
-        self.resolver.get_or_init(|| build(self.server)).as_ref()
+    /// Returns the addresses that a name server knows, those of IPv6 first.
+    async fn at_server(
+        &self,
+        server: SocketAddr,
+        name: &str,
+    ) -> Result<Vec<IpAddr>, LookupFailure> {
+        // No name server is asked for these names (RFC 6761).
+        let bare = name.trim_end_matches('.');
+        if bare == "localhost" || bare.ends_with(".localhost") {
+            return Ok(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]);
+        }
+        let servers = [server];
+        let (ipv6, ipv4) = tokio::join!(
+            self.stub.lookup(&servers, name, Kind::Ipv6),
+            self.stub.lookup(&servers, name, Kind::Ipv4),
+        );
+        let records = match (ipv6, ipv4) {
+            (Ok(ipv6), Ok(ipv4)) => [ipv6, ipv4].concat(),
+            (Ok(records), Err(_)) | (Err(_), Ok(records)) => records,
+            (Err(LookupFailure::NotFound), Err(error)) | (Err(error), Err(_)) => return Err(error),
+        };
+        let addresses = records.into_iter().filter_map(|record| match record {
+            Record::Address(ip) => Some(ip),
+            Record::Service { .. } => None,
+        });
+        Ok(addresses.collect())
     }
 }
 
-/// Builds the resolver. Returns `None` if the system has no usable configuration; SRV records are
-/// then not found.
-fn build(server: Option<SocketAddr>) -> Option<TokioResolver> {
-    let Some(server) = server else {
-        return TokioResolver::builder_tokio().ok()?.build().ok();
-    };
-    let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
-    for connection in &mut connections {
-        connection.port = server.port();
-    }
-    let servers = vec![NameServerConfig::new(server.ip(), true, connections)];
-    let config = ResolverConfig::from_parts(None, Vec::new(), servers);
-    let mut options = ResolverOpts::default();
-    options.timeout = Duration::from_secs(1);
-    TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
-        .with_options(options)
-        .build()
-        .ok()
-}
+#[cfg(test)]
+mod tests;

@@ -6,8 +6,9 @@ use axum::response::Response;
 
 /// OpenAPI 3.1 document.
 pub(super) const DOCUMENT: &str = include_str!("openapi.json");
-/// JSON schema of an answer, shared with the command-line tool.
-pub(super) const ANSWER: &str = include_str!("../../../../../schema/answer-v2.json");
+/// JSON schema of an answer: a copy of `schema/answer-v2.json`, because the archive of a crate holds
+/// only files of its folder.
+pub(super) const ANSWER: &str = include_str!("answer-v2.json");
 
 /// `GET /openapi.json`
 pub(super) async fn document(headers: HeaderMap) -> Response {
