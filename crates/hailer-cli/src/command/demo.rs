@@ -9,50 +9,107 @@ mod game;
 
 use crate::args::Demo;
 use crate::exit::Exit;
-use crate::print::view;
-use crate::simulated::population::Population;
-use hailer::proto::registry;
+use crate::print::{table, view};
+use crate::simulated::population::{MAX_PLAYERS, Population};
+use hailer::proto::wire::counted;
+use hailer::proto::{Protocol, registry};
 use hailer::respond::{Board, Budget, Service};
-use hailer::{Client, Target};
+use hailer::{Answer, Client, Error, Status, Target};
+use std::cmp::Ordering;
 use std::io::Write;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::net::UdpSocket;
 
+/// Protocols whose answers are shown in full: players have scores and times in them.
+const IN_FULL: [&str; 2] = ["quake1", "ase"];
+/// Number of players of the servers that are shown in full.
+const FULL_PLAYERS: usize = 4;
+
+/// A target, and its answer or error.
+type Row = (String, Result<Answer, Error>);
+
 pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
-    let population = Population { seed: args.seed };
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |since| since.as_secs());
     let mut out = crate::print::stdout();
-    writeln!(
-        out,
-        "Starting a server for each protocol on this machine, and querying it over loopback.\n"
-    )?;
     let client = Client::default();
-    let mut exit = Exit::Success;
-    for protocol in registry::datagram_responders() {
+    let mut rows: Vec<Row> = Vec::new();
+    for (protocol, number) in registry::datagram_responders().zip(0..) {
         let info = protocol.info();
         let socket = UdpSocket::bind("127.0.0.1:0").await?;
         let target: Target = format!("{}://{}", info.id, socket.local_addr()?).parse()?;
-        let board = Board::new(&[protocol], &population.status(protocol, now))?;
+        let seed = args.seed.wrapping_add(number);
+        let board = Board::new(&[protocol], &status(protocol, seed, now))?;
         let mut service = Service::new(board, Budget::default());
         let asked = target.to_string();
         let end = tokio::select! {
             end = client.query(target) => end,
             () = service.run(&socket) => unreachable!("a service runs until dropped"),
         };
-        match end {
-            Ok(answer) => view::answer(&mut out, &asked, &answer, &[], true)?,
-            Err(error) => {
-                exit = Exit::Partial;
-                view::failure(&mut out, &asked, &error, &[])?;
-            }
+        rows.push((asked, end));
+    }
+    let exit = if rows.iter().all(|(_, end)| end.is_ok()) {
+        Exit::Success
+    } else {
+        Exit::Partial
+    };
+    writeln!(out, "{}", summary(&rows))?;
+    table::simulated(&mut out, &rows)?;
+    writeln!(out)?;
+    for (asked, end) in &rows {
+        if let Ok(answer) = end
+            && IN_FULL.contains(&answer.transcript.protocol.id)
+        {
+            view::answer(&mut out, asked, answer, &[], true)?;
         }
     }
     #[cfg(feature = "game")]
-    {
-        exit = exit.max(game::run(&mut out, &client, args.seed).await?);
+    let exit = exit.max(game::run(&mut out, &client, args.seed).await?);
+    try_next(&mut out)?;
+    Ok(exit)
+}
+
+/// Returns the status of a simulated server.
+fn status(protocol: &dyn Protocol, seed: u64, now: u64) -> Status {
+    let mut status = protocol.sample(seed);
+    let mut players = Population { seed }.players(now);
+    if IN_FULL.contains(&protocol.info().id) {
+        // Short enough for a screen. QuakeWorld sends times in minutes, so the longest are shown.
+        players.sort_by(|a, b| b.time_s.partial_cmp(&a.time_s).unwrap_or(Ordering::Equal));
+        players.truncate(FULL_PLAYERS);
+        status.rules.clear();
+        status.version = None;
+        status.mode = None;
     }
+    status.players.max = Some(MAX_PLAYERS);
+    status.players.online = i64::try_from(players.len()).ok();
+    status.players.set_list(players);
+    status
+}
+
+/// Describes the servers in a sentence.
+fn summary(rows: &[Row]) -> String {
+    let answers: Vec<&Answer> = rows
+        .iter()
+        .filter_map(|(_, end)| end.as_ref().ok())
+        .collect();
+    let players = answers
+        .iter()
+        .filter_map(|answer| answer.status.players.online);
+    let players = u64::try_from(players.sum::<i64>()).unwrap_or(0);
+    let slowest = answers.iter().map(|answer| answer.latency).max();
+    format!(
+        "{} on this machine, one for each protocol over UDP. {} replied, with {}, within {:.2} ms:",
+        counted(rows.len() as u64, "simulated server"),
+        answers.len(),
+        counted(players, "player"),
+        slowest.unwrap_or_default().as_secs_f64() * 1e3
+    )
+}
+
+/// Proposes commands.
+fn try_next(out: &mut impl Write) -> std::io::Result<()> {
     let hailer = std::env::args().next().unwrap_or_else(|| "hailer".into());
     writeln!(out, "\x1b[1mTry next\x1b[0m")?;
     for (command, help) in [
@@ -60,13 +117,11 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
             "serve --demo",
             "simulated servers, until Ctrl-C; then, in another terminal:",
         ),
-        ("query 127.0.0.1", "query every protocol"),
+        ("query 127.0.0.1 --all", "all their protocols"),
         (
-            "query 127.0.0.1 --protocol minecraft-query --raw",
-            "every byte of it, explained",
+            "query minecraft-query://127.0.0.1 --raw",
+            "every byte, explained; --json is for programs",
         ),
-        ("query 127.0.0.1 --json", "for programs"),
-        ("ping 127.0.0.1", "round trip times"),
         #[cfg(feature = "game")]
         (
             "world",
@@ -77,16 +132,16 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
             "join 127.0.0.1 --for 10s --map map.png",
             "a player, and a map of the surroundings",
         ),
-        ("decode fefd0900000001", "explain these bytes"),
         ("query play.example.com", "your server"),
     ] {
-        writeln!(out, "  \x1b[36m{hailer} {command}\x1b[0m\n      {help}")?;
+        let command = format!("{hailer} {command}");
+        writeln!(out, "  \x1b[36m{command:<60}\x1b[0m  # {help}")?;
     }
     if cfg!(not(feature = "game")) {
-        writeln!(
-            out,
-            "\nThis build lacks the game protocol. With it: cargo run --features game -- demo"
-        )?;
+        // The alias of the demo takes no features.
+        let command = "cargo run -p hailer-cli --no-default-features --features game -- demo";
+        let help = "a Minecraft server and a player too";
+        writeln!(out, "  \x1b[36m{command}\x1b[0m  # {help}")?;
     }
-    Ok(exit)
+    Ok(())
 }

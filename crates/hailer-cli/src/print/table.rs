@@ -205,6 +205,36 @@ fn server(target: &str, answer: &Answer, others: &[&Answer], protocol: bool) -> 
     ]
 }
 
+/// Prints one row for each simulated server, in one protocol each.
+pub(crate) fn simulated(
+    out: &mut impl Write,
+    rows: &[(String, Result<Answer, Error>)],
+) -> std::io::Result<()> {
+    let header = [
+        ("target", Fit::Whole),
+        ("name", Fit::Cut),
+        ("players", Fit::Whole),
+        ("map", Fit::Spare(1)),
+        ("version", Fit::Spare(0)),
+        ("round trip", Fit::Spare(2)),
+    ];
+    let rows = rows.iter().map(|(target, end)| match end {
+        Ok(answer) => {
+            let mut row = server(target, answer, &[], false);
+            row.remove(1);
+            row.truncate(header.len());
+            row
+        }
+        Err(error) => {
+            let mut row = vec![String::new(); header.len()];
+            row[0] = line(target, 2 * CELL);
+            row[1] = reason(error);
+            row
+        }
+    });
+    print(out, &header, &rows.collect::<Vec<_>>())
+}
+
 /// Formats the player counts that are known, such as `12 / 20`.
 pub(crate) fn players(answer: &Answer) -> String {
     let players = &answer.status.players;

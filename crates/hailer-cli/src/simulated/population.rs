@@ -7,7 +7,8 @@ use hailer::proto::{Player, Text};
 
 /// Number of players who visit a server.
 const MEMBERS: u64 = 40;
-const MAX_PLAYERS: i64 = 32;
+/// Maximum number of players of a server.
+pub(crate) const MAX_PLAYERS: i64 = 32;
 /// Time between two changes of the map, in seconds.
 const MAP_SECONDS: u64 = 600;
 
@@ -31,10 +32,7 @@ impl Population {
         });
         status.name = Some(Text::unformatted("Hailer demo server"));
         status.map = status.map.map(|_| self.map(seconds).into());
-        let players: Vec<Player> = self
-            .online(seconds)
-            .map(|member| self.player(member))
-            .collect();
+        let players = self.players(seconds);
         status.players.max = Some(MAX_PLAYERS);
         status.players.online = i64::try_from(players.len()).ok();
         status.players.set_list(players);
@@ -47,15 +45,29 @@ impl Population {
         self.pick(seconds / MAP_SECONDS, &maps)
     }
 
-    /// Returns the players who are online. Each player has a period of 2 to 10
-    /// minutes, and is online for 20 to 60 % of it.
-    fn online(self, seconds: u64) -> impl Iterator<Item = u64> {
-        let is_online = move |member: &u64| {
-            let day = 120 + self.random(*member, 1) % 480;
-            let share = 20 + self.random(*member, 2) % 40;
-            (seconds + self.random(*member, 3)) % day < day * share / 100
-        };
-        (0..MEMBERS).filter(is_online).take(MAX_PLAYERS as usize)
+    /// Returns the players who are online, with their scores, times and latencies.
+    pub(crate) fn players(self, seconds: u64) -> Vec<Player> {
+        let members = (0..MEMBERS).filter_map(|member| {
+            let present = self.present(member, seconds)?;
+            // A point every 2 to 20 s.
+            let per_point = 2 + self.random(member, 5) % 18;
+            Some(Player {
+                score: i64::try_from(present / per_point).ok(),
+                time_s: Some(present as f32),
+                latency_ms: i32::try_from(15 + self.random(member, 6) % 100).ok(),
+                ..self.player(member)
+            })
+        });
+        members.take(MAX_PLAYERS as usize).collect()
+    }
+
+    /// Returns for how many seconds a player has been online; `None` if the player is not. Each
+    /// player has a period of 2 to 10 minutes, and is online for 20 to 60 % of it.
+    fn present(self, member: u64, seconds: u64) -> Option<u64> {
+        let day = 120 + self.random(member, 1) % 480;
+        let share = 20 + self.random(member, 2) % 40;
+        let present = (seconds + self.random(member, 3)) % day;
+        (present < day * share / 100).then_some(present)
     }
 
     /// Returns name and UUID of a player.
