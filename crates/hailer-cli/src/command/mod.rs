@@ -109,7 +109,7 @@ fn add_games(file: Option<&Path>) -> anyhow::Result<()> {
     if let Err(error) = std::fs::metadata(file) {
         usage!("--games {}: {error}; expected a TOML file", file.display());
     }
-    Ok(config::games::add(file)?)
+    config::games::add(file)
 }
 
 impl Auth {

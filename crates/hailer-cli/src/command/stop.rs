@@ -3,9 +3,10 @@
 use crate::exit::STOPPED;
 use crate::print::stderr;
 use crate::service::interrupted;
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 /// Stop request that threads share, with its cause.
@@ -57,7 +58,11 @@ impl StopRequest {
                         }
                     };
                     let mut signals = Box::pin(interrupted());
-                    let _ = futures_util::poll!(&mut signals);
+                    poll_fn(|context| {
+                        let _ = signals.as_mut().poll(context);
+                        Poll::Ready(())
+                    })
+                    .await;
                     let _ = ready.send(());
                     tokio::select! {
                         () = &mut signals => {

@@ -27,6 +27,7 @@ mod observe;
 #[cfg(feature = "monitor")]
 mod page;
 mod ping;
+mod probe;
 #[cfg(feature = "monitor")]
 mod prometheus;
 #[cfg(feature = "game")]
