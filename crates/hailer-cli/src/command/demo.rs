@@ -21,9 +21,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::net::UdpSocket;
 
 /// Protocols whose answers are shown in full: players have scores and times in them.
-const IN_FULL: [&str; 2] = ["quake1", "ase"];
+const IN_FULL: [&str; 2] = ["a2s", "quake1"];
 /// Number of players of the servers that are shown in full.
-const FULL_PLAYERS: usize = 4;
+const FULL_PLAYERS: usize = 3;
 
 /// A target, and its answer or error.
 type Row = (String, Result<Answer, Error>);
@@ -79,8 +79,9 @@ fn status(protocol: &dyn Protocol, seed: u64, now: u64) -> Status {
         players.sort_by(|a, b| b.time_s.partial_cmp(&a.time_s).unwrap_or(Ordering::Equal));
         players.truncate(FULL_PLAYERS);
         status.rules.clear();
-        status.version = None;
-        status.mode = None;
+        status.extra.clear();
+        (status.version, status.mode) = (None, None);
+        (status.password, status.port) = (None, None);
     }
     status.players.max = Some(MAX_PLAYERS);
     status.players.online = i64::try_from(players.len()).ok();
@@ -111,16 +112,14 @@ fn summary(rows: &[Row]) -> String {
 /// Proposes commands.
 fn try_next(out: &mut impl Write) -> std::io::Result<()> {
     let hailer = std::env::args().next().unwrap_or_else(|| "hailer".into());
-    writeln!(out, "\x1b[1mTry next\x1b[0m")?;
-    for (command, help) in [
+    let own = [
         (
             "serve --demo",
             "simulated servers, until Ctrl-C; then, in another terminal:",
         ),
-        ("query 127.0.0.1 --all", "all their protocols"),
         (
-            "query minecraft-query://127.0.0.1 --raw",
-            "every byte, explained; --json is for programs",
+            "query 127.0.0.1 --all",
+            "all their protocols; --json is for programs, --raw shows every byte",
         ),
         #[cfg(feature = "game")]
         (
@@ -132,15 +131,16 @@ fn try_next(out: &mut impl Write) -> std::io::Result<()> {
             "join 127.0.0.1 --for 10s --map map.png",
             "a player, and a map of the surroundings",
         ),
-        ("query play.example.com", "your server"),
-    ] {
-        let command = format!("{hailer} {command}");
-        writeln!(out, "  \x1b[36m{command:<60}\x1b[0m  # {help}")?;
-    }
+    ];
+    let own = own.map(|(command, help)| (format!("{hailer} {command}"), help));
+    let mut proposals = Vec::from(own);
     if cfg!(not(feature = "game")) {
         // The alias of the demo takes no features.
         let command = "cargo run -p hailer-cli --no-default-features --features game -- demo";
-        let help = "a Minecraft server and a player too";
+        proposals.push((command.into(), "a Minecraft server and a player too"));
+    }
+    writeln!(out, "\x1b[1mTry next\x1b[0m")?;
+    for (command, help) in proposals {
         writeln!(out, "  \x1b[36m{command}\x1b[0m  # {help}")?;
     }
     Ok(())

@@ -56,11 +56,12 @@ fn the_probe_prints_what_query_prints() {
 fn the_probe_takes_the_arguments_of_query() {
     let small = probe(&["--help"]).ends_with(0);
     let large = run(["query", "--help"]).ends_with(0);
-    let mut expected = options(&large.out);
-    // Only programs have a version, not their commands.
-    expected.push("-V, --version");
+    let expected = options(&large.out);
     assert!(expected.len() > 20, "{expected:?}");
-    assert_eq!(options(&small.out), expected);
+    // Only programs have a version, not their commands.
+    let mut found = options(&small.out);
+    found.retain(|option| *option != "-V, --version");
+    assert_eq!(found, expected);
     small.shows(&[
         "hailer-probe is `hailer query` alone",
         "Usage: hailer-probe",

@@ -499,7 +499,7 @@ fn the_demo_shows_every_protocol_and_ends() {
         None => answers,
     };
     assert_eq!(answers.matches('●').count(), 2, "{answers}");
-    for id in ["quake1", "ase"] {
+    for id in ["a2s", "quake1"] {
         let (_, answer) = answers.split_once(&format!("● {id}://")).unwrap();
         let (_, players) = answer.split_once("\n  player ").unwrap();
         let (columns, players) = players.split_once('\n').unwrap();
@@ -508,7 +508,7 @@ fn the_demo_shows_every_protocol_and_ends() {
             .lines()
             .take_while(|line| !line.is_empty())
             .collect();
-        assert!((2..=4).contains(&players.len()), "{answer}");
+        assert!((2..=3).contains(&players.len()), "{answer}");
         let scores = players.iter().map(|row| row.split_whitespace().nth(1));
         assert!(
             scores.into_iter().any(|score| score != Some("0")),
@@ -531,7 +531,7 @@ fn the_demo_shows_every_protocol_and_ends() {
         .lines()
         .filter_map(|line| line.split('#').next()?.trim().split_once("hailer "));
     let proposed: Vec<&str> = proposed.map(|(_, args)| args).collect();
-    assert!(proposed.len() >= 4, "{proposals}");
+    assert!(proposed.len() >= 2, "{proposals}");
     for args in proposed {
         let command = args.split(' ').next().unwrap();
         run([command, "--help"]).ends_with(0);
