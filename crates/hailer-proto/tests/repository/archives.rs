@@ -149,14 +149,22 @@ fn an_include_that_leaves_its_crate_is_found() {
     assert_eq!(found.len(), 4, "{found:?}");
 }
 
-/// Copies equal their originals, and each archive has both licenses. `BLESS=1` copies them.
+/// Copies equal their originals, and each archive has both licenses, also those of other languages. `BLESS=1` copies them.
 #[test]
 fn copies_equal_their_originals() {
     let mut copies: Vec<(PathBuf, PathBuf)> = Vec::new();
     for (original, copy) in COPIES {
         copies.push((root().join(original), root().join(copy)));
     }
-    for folder in published() {
+    let bindings = std::fs::read_dir(root().join("bindings"));
+    let bindings = bindings
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.expect("a folder").path());
+    for folder in published()
+        .into_iter()
+        .chain(bindings.filter(|path| path.is_dir()))
+    {
         copies.extend(LICENSES.map(|name| (root().join(name), folder.join(name))));
     }
     let mut complaints = Vec::new();
