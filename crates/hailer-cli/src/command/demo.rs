@@ -61,9 +61,16 @@ pub(crate) async fn run(args: Demo) -> anyhow::Result<Exit> {
         if let Ok(answer) = end
             && IN_FULL.contains(&answer.transcript.protocol.id)
         {
-            view::answer(&mut out, asked, answer, &[], true)?;
+            // Without its empty lines, so that everything fits a screen.
+            let mut text = Vec::new();
+            view::answer(&mut text, asked, answer, &[], true)?;
+            let lines = text.split_inclusive(|byte| *byte == b'\n');
+            for line in lines.filter(|line| line.len() > 1) {
+                out.write_all(line)?;
+            }
         }
     }
+    writeln!(out)?;
     #[cfg(feature = "game")]
     let exit = exit.max(game::run(&mut out, &client, args.seed).await?);
     try_next(&mut out)?;
@@ -81,7 +88,7 @@ fn status(protocol: &dyn Protocol, seed: u64, now: u64) -> Status {
         status.rules.clear();
         status.extra.clear();
         (status.version, status.mode) = (None, None);
-        (status.password, status.port) = (None, None);
+        (status.has_password, status.has_anti_cheat) = (None, None);
     }
     status.players.max = Some(MAX_PLAYERS);
     status.players.online = i64::try_from(players.len()).ok();
