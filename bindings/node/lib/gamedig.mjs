@@ -1,0 +1,4 @@
+import gamedig from './gamedig.cjs'
+
+export const { GameDig, GameDigError, games } = gamedig
+export default gamedig
