@@ -390,7 +390,10 @@ impl Error {
             Self::Excluded {
                 address, reason, ..
             } => format!("leads to {address}, {reason}"),
-            Self::Unreachable { cause, .. } => format!("unreachable: {cause}"),
+            Self::Unreachable { transcript, cause } => match relay_note(transcript) {
+                Some(note) => format!("unreachable: {cause}; {note}"),
+                None => format!("unreachable: {cause}"),
+            },
             Self::PortClosed { transcript } => port_closed(transcript),
             Self::Silence { transcript, after } => silence(transcript, *after),
             Self::Refused { reason, .. } => format!("refused by the server: {reason}"),
@@ -433,6 +436,12 @@ impl Error {
                 .collect(),
             error => error.transcript().into_iter().collect(),
         }
+    }
+
+    /// Returns whether the address is one of Steam's relay, which cannot be queried.
+    pub(crate) fn is_at_relay(&self) -> bool {
+        let mut transcripts = self.transcripts().into_iter();
+        transcripts.any(|transcript| relay_note(transcript).is_some())
     }
 
     /// Returns whether something at the address has replied or accepted a connection.
@@ -521,10 +530,18 @@ fn closed_ports(failures: &[ProtocolFailure], ip: IpAddr) -> String {
             let address = first.address;
             format!("{} at {address}: {}", titles.join(", "), port_closed(first))
         }
-        _ => format!(
-            "{ip}: nothing listens on {}: the server is down, its query is disabled, or it is on another port",
-            lists.join(" and ")
-        ),
+        _ => {
+            let note = closed
+                .iter()
+                .find_map(|(_, transcript)| relay_note(transcript));
+            format!(
+                "{ip}: nothing listens on {}: {}",
+                lists.join(" and "),
+                note.unwrap_or(
+                    "the server is down, its query is disabled, or it is on another port"
+                ),
+            )
+        }
     };
     let notes = closed.iter().flat_map(|(_, transcript)| &transcript.notes);
     let notes: BTreeSet<&String> = notes.collect();
@@ -581,11 +598,11 @@ fn web_page(body: &[u8]) -> Option<String> {
 }
 
 fn port_closed(transcript: &Transcript) -> String {
-    let cause = match transcript.protocol.transport {
+    let cause = relay_note(transcript).unwrap_or(match transcript.protocol.transport {
         Transport::Datagram => "the query is disabled or on another port",
         Transport::Stream => "the server is down or on another port",
         Transport::Http => "the server is down or on another port, or its HTTP interface is off",
-    };
+    });
     format!(
         "nothing listens on this {} port: {cause}",
         match transcript.protocol.transport {
@@ -595,16 +612,29 @@ fn port_closed(transcript: &Transcript) -> String {
     )
 }
 
-fn is_link_local(ip: IpAddr) -> bool {
-    match ip {
+/// Returns the explanation of an address of Steam's relay, which games show for servers that hide
+/// theirs (spec/a2s.md#1).
+fn relay_note(transcript: &Transcript) -> Option<&'static str> {
+    let is_relay = match transcript.address.ip().to_canonical() {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(_) => false,
-    }
+    };
+    is_relay.then_some(
+        "addresses in 169.254.0.0/16 are link-local; Steam shows them for servers behind its relay, which \
+         cannot be queried",
+    )
 }
 
 fn silence(transcript: &Transcript, after: Duration) -> String {
     let Transcript { sent, received, .. } = *transcript;
     let after = after.as_secs_f64();
+    if let (0, Some(note)) = (received, relay_note(transcript)) {
+        let requests = match transcript.protocol.transport {
+            Transport::Datagram => format!(" to {}", counted(sent, "datagram")),
+            Transport::Stream | Transport::Http => String::new(),
+        };
+        return format!("no answer in {after:.1} s{requests}: {note}");
+    }
     if transcript.protocol.transport == Transport::Http {
         return format!(
             "no HTTP response in {after:.1} s: the port is filtered or belongs to another service, or the server hangs"
@@ -621,13 +651,7 @@ fn silence(transcript: &Transcript, after: Duration) -> String {
         };
     }
     let datagrams = counted(sent, "datagram");
-    // spec/a2s.md#1
-    if received == 0 && is_link_local(transcript.address.ip()) {
-        format!(
-            "no answer in {after:.1} s to {datagrams}: the address is link-local; Steam shows such addresses for \
-             servers behind its relay, which queries do not reach"
-        )
-    } else if received == 0 {
+    if received == 0 {
         format!(
             "no answer in {after:.1} s to {datagrams}: the query is disabled, filtered or on another port, or \
              the server is down"
@@ -649,5 +673,79 @@ impl From<TargetError> for Error {
 impl From<std::convert::Infallible> for Error {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hailer_proto::registry;
+
+    fn transcript(protocol: &str, address: &str) -> Box<Transcript> {
+        let info = registry::find(protocol).unwrap().info();
+        Box::new(Transcript {
+            sent: 2,
+            ..Transcript::new(info, address.parse().unwrap())
+        })
+    }
+
+    #[test]
+    fn addresses_of_the_relay_of_steam_are_explained() {
+        const NOTE: &str = "Steam shows them for servers behind its relay, which cannot be queried";
+        let after = Duration::from_secs(4);
+        for protocol in ["a2s", "minecraft-status", "fivem-http"] {
+            for (address, expected) in [
+                ("169.254.0.1:27015", true),
+                ("169.254.255.255:1", true),
+                ("[::ffff:169.254.1.2]:27015", true),
+                ("169.253.255.255:27015", false),
+                ("192.0.2.7:27015", false),
+                ("[fe80::1]:27015", false),
+            ] {
+                let transcript = || transcript(protocol, address);
+                let failure = |error| ProtocolFailure {
+                    protocol: registry::find(protocol).unwrap().info(),
+                    error,
+                };
+                let closed = || Error::PortClosed {
+                    transcript: transcript(),
+                };
+                for error in [
+                    Error::Silence {
+                        transcript: transcript(),
+                        after,
+                    },
+                    Error::Unreachable {
+                        transcript: transcript(),
+                        cause: ErrorKind::NetworkUnreachable.into(),
+                    },
+                    closed(),
+                    Error::NoProtocol {
+                        failures: vec![failure(closed())],
+                    },
+                    Error::NoProtocol {
+                        failures: vec![
+                            failure(Error::Silence {
+                                transcript: transcript(),
+                                after,
+                            }),
+                            failure(closed()),
+                        ],
+                    },
+                ] {
+                    let text = error.to_string();
+                    assert_eq!(text.contains(NOTE), expected, "{text}");
+                    assert_eq!(error.is_at_relay(), expected);
+                }
+            }
+        }
+        // A server at such an address that replies is none of Steam's relay.
+        let mut partial = transcript("a2s", "169.254.0.1:27015");
+        partial.received = 1;
+        let error = Error::Silence {
+            transcript: partial,
+            after,
+        };
+        assert!(!error.to_string().contains(NOTE), "{error}");
     }
 }

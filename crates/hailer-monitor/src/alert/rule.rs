@@ -10,6 +10,7 @@ use crate::health::State;
 use crate::sample::{Millis, millis};
 use crate::server::Server;
 use crate::state::ServerRow;
+use hailer::support::pattern;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -218,48 +219,18 @@ impl ServerFilter {
             patterns.is_empty()
                 || patterns
                     .iter()
-                    .any(|pattern| matches(pattern.as_bytes(), text.as_bytes()))
+                    .any(|pattern| pattern::matches(pattern, text))
         };
         let has_label = |(label, pattern): (&String, &String)| {
             server
                 .labels
                 .get(label)
-                .is_some_and(|value| matches(pattern.as_bytes(), value.as_bytes()))
+                .is_some_and(|value| pattern::matches(pattern, value))
         };
         any_matches(&self.servers, &server.name)
             && any_matches(&self.groups, &server.group)
             && self.labels.iter().all(has_label)
     }
-}
-
-/// Whether a pattern with `*` matches a text. Worst case: quadratic time, no allocation. Patterns
-/// are trusted, since they come from the configuration.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let mut p = 0;
-    let mut t = 0;
-    // Position of the last `*`, and where the text that it matches ends.
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some(b'*') => {
-                star = Some((p, t));
-                p += 1;
-            }
-            Some(byte) if *byte == text[t] => {
-                p += 1;
-                t += 1;
-            }
-            _ => match star {
-                Some((at, taken)) => {
-                    star = Some((at, taken + 1));
-                    p = at + 1;
-                    t = taken + 1;
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern[p..].iter().all(|byte| *byte == b'*')
 }
 
 /// `[[alert]]` as written in the configuration.

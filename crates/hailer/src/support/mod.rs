@@ -7,6 +7,8 @@
 //! - [`http`] carries the requests of protocols over HTTP.
 //! - [`address`] decides which addresses that others name are queried.
 //! - [`report`] formats answers as JSON.
+//! - [`condition`] evaluates conditions such as `players = 0`, and waits for them.
+//! - [`pattern`] matches names with `*`.
 //! - [`accept`] reacts to connections that cannot be accepted. [`listen`] accepts them within limits.
 //! - [`metrics_format`] converts metrics to the format that a client accepts.
 //! - `readiness` watches batched datagram sockets.
@@ -21,6 +23,7 @@
 pub mod accept;
 pub mod address;
 pub mod catalog;
+pub mod condition;
 pub mod drive;
 pub mod http;
 #[cfg(feature = "redis")]
@@ -29,6 +32,7 @@ pub mod link;
 pub mod listen;
 pub(crate) mod local;
 pub mod metrics_format;
+pub mod pattern;
 #[cfg(any(feature = "respond", feature = "sweep"))]
 pub(crate) mod readiness;
 pub mod report;
