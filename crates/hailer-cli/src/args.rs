@@ -36,6 +36,7 @@ use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use hailer::proto::games::GAMES as GAMES_TABLE;
 use hailer::proto::{Charset, Direction, Protocol, Tls};
+use hailer::support::condition::Condition;
 use hailer::sweep::Shard;
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -46,6 +47,26 @@ const TARGETS: &str = "\
 A TARGET is a host, host:port, [v6]:port, game://host:port or protocol://host:port; `hailer games`
 and `hailer protocols` list them. Without a game or protocol, the common protocols are tried. SRV
 records of Minecraft servers are followed.";
+
+const QUERY: &str = "\
+A TARGET is a host, host:port, [v6]:port, game://host:port or protocol://host:port; `hailer games`
+and `hailer protocols` list them. Without a game or protocol, the common protocols are tried. SRV
+records of Minecraft servers are followed.
+
+A CONDITION compares fields with = != < <= > >= and joins them with and, or, not and parentheses.
+Fields: players, max, bots, ping, map, name, version, motd, game, mode, password, anti_cheat,
+online, ready (players can join), rules.NAME and extra.NAME. * in a text matches any characters. A
+field that the server does not report is unknown; an unknown number of players is never 0.
+
+Exit codes: 0 if every server replied and the condition is true, 1 if a server did not reply, 2 for
+invalid arguments, 3 if the condition is false or unknown, 130 after Ctrl-C.
+
+Examples:
+  hailer query play.example.com
+  hailer query valheim://192.0.2.7 minecraft://play.example.com --json
+  hailer query rust://192.0.2.7 --if 'players = 0' && ./update
+  hailer query rust://192.0.2.7 --until 'players = 0' --hold 5min --for 2h && ./update
+  hailer query minecraft://192.0.2.7 --wait-ready 5min";
 
 const SERVE: &str = concat!(
     unix_only!("SIGHUP reads the configuration file again.\n\n"),
@@ -261,7 +282,7 @@ impl Command {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Query servers for their status
-    #[command(after_help = TARGETS)]
+    #[command(after_help = QUERY)]
     Query(Box<Query>),
     /// Query a server with the arguments of node-gamedig, and print its JSON
     #[command(after_help = GAMEDIG, override_usage = "hailer gamedig [OPTIONS] HOST[:PORT]")]
@@ -425,6 +446,32 @@ pub(crate) struct Query {
     /// Servers queried at the same time, 1 to 1024
     #[arg(long, help_heading = "Queries", default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) concurrency: u16,
+    #[command(flatten)]
+    pub(crate) condition: ConditionArgs,
+}
+
+// Conditions about the answers. `--all` has several answers for each server.
+#[derive(Args)]
+#[command(next_help_heading = "Conditions")]
+pub(crate) struct ConditionArgs {
+    /// Exit with 0 if a condition such as 'players = 0' is true of every server, with 3 if it is false or unknown
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["until", "wait_ready", "all", "raw", "icon"])]
+    pub(crate) r#if: Option<Condition>,
+    /// Query again until the condition is true of every server, then exit with 0
+    #[arg(long, value_name = "CONDITION", conflicts_with_all = ["wait_ready", "all", "raw", "icon"])]
+    pub(crate) until: Option<Condition>,
+    /// Query again until players can join every server; short for --until ready --for TIME
+    #[arg(long, value_parser = values::duration, value_name = "TIME", conflicts_with_all = ["all", "raw", "icon"])]
+    pub(crate) wait_ready: Option<Duration>,
+    /// Longest time for --until, after which the exit code is 3 [default: no limit]
+    #[arg(long, value_parser = values::duration, value_name = "TIME", requires = "until")]
+    pub(crate) r#for: Option<Duration>,
+    /// How long the condition must stay true before the command exits with 0 [default: one query is enough]
+    #[arg(long, value_parser = values::duration, value_name = "TIME", conflicts_with = "if")]
+    pub(crate) hold: Option<Duration>,
+    /// Time between two queries, at least 100ms [default: 10s]
+    #[arg(long, value_parser = values::poll_interval, value_name = "TIME", conflicts_with = "if")]
+    pub(crate) every: Option<Duration>,
 }
 
 #[derive(Args)]
@@ -1016,6 +1063,22 @@ mod tests {
         paths.into_iter().map(read).collect()
     }
 
+    /// Splits a command into words. Quoted text may contain spaces.
+    fn shell_words(command: &str) -> Vec<String> {
+        let mut words = vec![String::new()];
+        let mut quote = None;
+        for c in command.chars() {
+            match quote {
+                Some(mark) if c == mark => quote = None,
+                None if matches!(c, '\'' | '"') => quote = Some(c),
+                None if c == ' ' => words.push(String::new()),
+                _ => words.last_mut().unwrap().push(c),
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
     #[test]
     #[cfg(all(feature = "game", feature = "monitor", feature = "parquet"))]
     fn commands_of_the_guides_parse() {
@@ -1030,15 +1093,10 @@ mod tests {
                 .filter_map(|line| line.split("  #").next());
             let commands = lines
                 .flat_map(|line| line.split(" | "))
+                .flat_map(|part| part.split(" && "))
                 .filter(|part| part.starts_with("hailer "));
             for command in commands {
-                // Quoted text may contain spaces.
-                let pieces = command.split('"').enumerate();
-                let words = pieces.flat_map(|(i, piece)| match i % 2 {
-                    0 => piece.split_whitespace().collect::<Vec<_>>(),
-                    _ => vec![piece],
-                });
-                if let Err(error) = Arguments::try_parse_from(words) {
+                if let Err(error) = Arguments::try_parse_from(shell_words(command)) {
                     panic!("{command}: {error}");
                 }
                 parsed += 1;

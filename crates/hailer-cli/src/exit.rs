@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Success,
     /// Some servers did not answer, or some bytes are invalid.
     Partial,
+    /// A condition is false or unknown.
+    ConditionNotMet,
     /// A signal ended the command early.
     Stopped,
 }
@@ -69,6 +71,7 @@ pub(crate) fn code(end: anyhow::Result<Exit>) -> ExitCode {
     match end {
         Ok(Exit::Success) => ExitCode::SUCCESS,
         Ok(Exit::Partial) => ExitCode::from(1),
+        Ok(Exit::ConditionNotMet) => ExitCode::from(3),
         Ok(Exit::Stopped) => ExitCode::from(STOPPED),
         // The reader closed the pipe.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,

@@ -4,6 +4,8 @@
 //!
 //! May import: `crate::args`, `crate::exit`, `crate::print`, `crate::service`, `hailer`.
 
+mod condition;
+
 use crate::args::Query;
 use crate::exit::{Exit, as_known, print_error, usage};
 #[cfg(feature = "top")]
@@ -32,6 +34,9 @@ pub(crate) async fn run(args: Query) -> anyhow::Result<Exit> {
         usage!("--icon writes one file; name one target");
     }
     let client = Client::new(config(&args)?);
+    if let Some(condition) = condition::of(&args)? {
+        return condition::run(&args, &entries, &client, condition).await;
+    }
     let mut exit = Exit::Success;
     let shown = query(&args, &entries, &client, &mut exit).await;
     as_known(shown, exit)

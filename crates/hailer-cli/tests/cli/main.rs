@@ -4,6 +4,8 @@ mod capture;
 mod check;
 #[cfg(feature = "monitor")]
 mod cluster;
+#[cfg(unix)]
+mod condition;
 #[cfg(target_os = "linux")]
 mod daemon;
 mod decode;
@@ -26,6 +28,8 @@ mod monitor_demo;
 mod observe;
 #[cfg(feature = "monitor")]
 mod page;
+#[cfg(unix)]
+mod pelican;
 mod ping;
 mod probe;
 #[cfg(feature = "monitor")]
@@ -34,9 +38,13 @@ mod prometheus;
 mod proxy;
 mod query;
 mod schema;
+#[cfg(unix)]
+mod scripts;
 mod serve;
 #[cfg(feature = "game")]
 mod sessions;
+#[cfg(target_os = "linux")]
+mod shield;
 mod sources;
 mod sweep;
 #[cfg(unix)]

@@ -1,6 +1,8 @@
 //! `hailer monitor` and its actions on loopback, with a farm as its servers.
 
 use crate::tool::{Finished, Process, Serve, Temporary, command, run};
+#[cfg(target_os = "linux")]
+use hailer_testkit::namespace;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -198,6 +200,32 @@ fn servers_are_added_listed_and_removed() {
     let monitor = Monitor::start(&path);
     monitor.list(|list| names(list) == of_api);
     assert_eq!(monitor.end("INT"), Some(0));
+}
+
+/// In a namespace without links, so that nothing is sent.
+#[test]
+#[cfg(target_os = "linux")]
+fn every_command_explains_addresses_of_the_relay_of_steam() {
+    const NOTE: &str = "Steam shows them for servers behind its relay, which cannot be queried";
+    if !namespace::is_inside_for("monitor::every_command_explains_addresses_of_the_relay_of_steam")
+    {
+        return;
+    }
+    namespace::ip("link set lo up").unwrap();
+    let target = "a2s://169.254.1.2:27015";
+    let short = ["--timeout", "300ms", "--retries", "0"];
+    let output = run(["query", target].iter().chain(&short)).ends_with(1);
+    output.warns(&[NOTE]);
+    let sweep = ["sweep", target, "--json", "--failed"];
+    let output = run(sweep.iter().chain(&short)).ends_with(1);
+    output.shows(&[NOTE]);
+    let folder = Temporary::path("relay");
+    let server = format!("[[server]]\nname = 'relayed'\ntarget = '{target}'\n");
+    let monitor = Monitor::start(&config_file(&folder, &server));
+    monitor.list(|list| {
+        let error = &list["relayed"]["error"];
+        error.to_string().contains(NOTE)
+    });
 }
 
 #[test]
