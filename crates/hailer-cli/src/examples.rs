@@ -54,7 +54,7 @@ fn commands_in_help_texts_are_valid() {
             for line in text.to_string().lines() {
                 // A comment follows after two spaces.
                 let line = line.trim_start().split("  ").next().unwrap();
-                for part in line.split(" | ") {
+                for part in line.split(" | ").flat_map(|part| part.split(" && ")) {
                     if part.starts_with("hailer ") {
                         check(part.split(" > ").next().unwrap());
                         *count += 1;
