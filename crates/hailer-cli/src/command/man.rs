@@ -62,14 +62,11 @@ const PAGES: &[Page] = &[
     },
     Page {
         command: "query",
-        examples: &[
-            "hailer query play.example.com",
-            "hailer query minecraft://play.example.com rust://192.0.2.7:28015",
-            "hailer query ugp://192.0.2.7 --json | jq .status.players.online",
-        ],
+        examples: &["hailer query ugp://192.0.2.7 --json | jq .status.players.online"],
         codes: &[
-            (0, "Every server replied."),
-            (1, "A server did not reply."),
+            (0, "Every server replied, and the condition is true."),
+            (1, "A server did not reply. With a condition: 3."),
+            (3, "The condition is false or unknown."),
             INTERRUPTED,
         ],
         files: &[],
