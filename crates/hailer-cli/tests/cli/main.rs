@@ -19,6 +19,8 @@ mod generate;
 mod harvest;
 #[cfg(feature = "game")]
 mod join;
+#[cfg(unix)]
+mod linuxgsm;
 mod mistakes;
 #[cfg(feature = "monitor")]
 mod monitor;
