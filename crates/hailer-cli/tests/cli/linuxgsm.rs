@@ -134,31 +134,45 @@ fn every_query_type_has_the_right_values() {
     let serve = Serve::farm(ids.len(), args);
     let farm = Farm::new(FarmConfig::new([127, 86, 0, 0].into(), 24)).unwrap();
     let theirs = theirs();
+    // Each run of node-gamedig is a new process, so only a few at a time.
     std::thread::scope(|scope| {
-        for (kind, id, is_old) in TYPES {
+        for types in TYPES.chunks(4) {
             let (serve, farm, theirs) = (&serve, &farm, &theirs);
             scope.spawn(move || {
-                let end = format!(" for {id}");
-                let line = serve.listening.iter().find(|line| line.ends_with(&end));
-                for host in [7, 9] {
-                    let address = SocketAddr::from(([127, 86, 0, host], port(line.unwrap())));
+                for (kind, id, is_old) in types {
+                    let end = format!(" for {id}");
+                    let line = serve.listening.iter().find(|line| line.ends_with(&end));
+                    let address = SocketAddr::from(([127, 86, 0, 9], port(line.unwrap())));
                     let status = farm.status(protocol(id), address).unwrap();
                     let known = query(&own(), kind, address);
                     check(kind, &status, &known);
-                    let Some(gamedig) = theirs.as_ref().filter(|_| !is_old) else {
-                        assert_eq!(known["name"], name(&status), "{kind}: {known:?}");
-                        continue;
-                    };
-                    let mut other = query(gamedig, kind, address);
-                    if MAPS_MISSED.contains(kind) {
-                        assert_eq!(other["map"], "", "{kind}");
-                        other.insert("map".into(), known["map"].clone());
+                    match theirs.as_ref().filter(|_| !is_old) {
+                        Some(gamedig) => {
+                            let other = answered(gamedig, kind, address);
+                            compare(kind, &known, other);
+                        }
+                        None => assert_eq!(known["name"], name(&status), "{kind}: {known:?}"),
                     }
-                    assert_eq!(known, other, "{kind}");
                 }
             });
         }
     });
+}
+
+/// Returns the result of node-gamedig. On a busy machine, it may time out.
+fn answered(gamedig: &str, kind: &str, address: SocketAddr) -> Known {
+    let mut tries = (0..3).map(|_| query(gamedig, kind, address));
+    let found = tries.find(|known| known["error"] == "0");
+    found.unwrap_or_else(|| panic!("{kind}: node-gamedig has no answer"))
+}
+
+/// Compares both results.
+fn compare(kind: &str, known: &Known, mut other: Known) {
+    if MAPS_MISSED.contains(&kind) {
+        assert_eq!(other["map"], "", "{kind}");
+        other.insert("map".into(), known["map"].clone());
+    }
+    assert_eq!(*known, other, "{kind}");
 }
 
 #[test]
@@ -185,7 +199,7 @@ fn rules_and_failures_are_read() {
         assert_eq!(known[name], value, "{known:?}");
     }
     if let Some(theirs) = theirs() {
-        assert_eq!(known, query(&theirs, "protocol-valve", server.address));
+        assert_eq!(known, answered(&theirs, "protocol-valve", server.address));
     }
     // LinuxGSM counts the characters of the error.
     let known = query(&own(), "protocol-valve", closed());
