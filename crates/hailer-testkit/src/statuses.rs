@@ -1,6 +1,6 @@
 //! Statuses for tests, and a seeded random generator.
 
-use hailer_proto::testing::sample;
+use hailer_proto::sample;
 use hailer_proto::{Address, Extra, Player, Rule, Status, Text, Value};
 
 /// The generator of the sample statuses (SplitMix64), for tests: the same numbers on every system.
