@@ -27,7 +27,7 @@ mod _native {
     #[pymodule_export]
     use crate::decode::decode;
     #[pymodule_export]
-    use crate::query::{QueryTask, query, start_query, start_query_many};
+    use crate::query::{QueryTask, query, start_query, start_query_many, stop_background};
     #[pymodule_export]
     use crate::results::ResultObject;
     #[pymodule_export]

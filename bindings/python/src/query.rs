@@ -11,6 +11,7 @@ use std::io;
 use std::pin::pin;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::AbortHandle;
@@ -22,14 +23,28 @@ const FULL_WAIT: Duration = Duration::from_millis(5);
 /// The threads of asynchronous queries. Only a thread with the GIL locks it, so that no child inherits it locked.
 static BACKGROUND: Mutex<Option<Background>> = Mutex::new(None);
 
-/// A call of Python code.
-type Job = Box<dyn FnOnce(Python<'_>) + Send>;
+/// A call of Python code, or `None` at the end of the program.
+type Job = Option<Box<dyn FnOnce(Python<'_>) + Send>>;
 
 struct Background {
     /// Process that the threads run in.
     process: u32,
     runtime: Handle,
     jobs: Sender<Job>,
+    /// The thread that runs jobs.
+    runner: JoinHandle<()>,
+}
+
+/// Ends the thread that runs Python code. Called before the interpreter ends: it would end the thread in the middle of its frames.
+#[pyfunction]
+pub(crate) fn stop_background(py: Python<'_>) {
+    let process = std::process::id();
+    let background = lock(&BACKGROUND).take_if(|background| background.process == process);
+    if let Some(Background { jobs, runner, .. }) = background {
+        let _ = jobs.send(None);
+        // The thread may need the GIL for its last job. A panic of it was reported.
+        let _ = py.detach(|| runner.join());
+    }
 }
 
 /// Returns a runtime without threads.
@@ -57,23 +72,30 @@ fn start(process: u32) -> io::Result<Background> {
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
     thread("hailer-query").spawn(move || runtime.block_on(std::future::pending::<()>()))?;
     let (jobs, received) = channel();
-    thread("hailer-wake").spawn(move || run_jobs(&received))?;
+    let runner = thread("hailer-wake").spawn(move || run_jobs(&received))?;
     Ok(Background {
         process,
         runtime: handle,
         jobs,
+        runner,
     })
 }
 
 /// Runs jobs, all that are there with one lock of the GIL. Queries go on meanwhile: waiting for the GIL must not count as latency.
 fn run_jobs(received: &Receiver<Job>) {
-    while let Ok(first) = received.recv() {
-        let done = Python::try_attach(|py| {
+    while let Ok(Some(first)) = received.recv() {
+        let is_over = Python::try_attach(|py| {
             first(py);
-            received.try_iter().for_each(|job| job(py));
+            for job in received.try_iter() {
+                match job {
+                    Some(job) => job(py),
+                    None => return true,
+                }
+            }
+            false
         });
-        // The interpreter ends.
-        if done.is_none() {
+        // The interpreter may have ended.
+        if is_over.unwrap_or(true) {
             return;
         }
     }
@@ -90,7 +112,7 @@ pub(crate) struct JobQueue(Sender<Job>);
 
 impl JobQueue {
     pub(crate) fn send(&self, job: impl FnOnce(Python<'_>) + Send + 'static) {
-        let _ = self.0.send(Box::new(job));
+        let _ = self.0.send(Some(Box::new(job)));
     }
 }
 
@@ -151,7 +173,7 @@ pub(crate) fn start_query(
         background.runtime.spawn(async move {
             let result = Client::new(config).query(&*target).await;
             let job = move |py: Python<'_>| finish(py, &target, &result, &done);
-            let _ = jobs.send(Box::new(job));
+            let _ = jobs.send(Some(Box::new(job)));
         })
     })?;
     Ok(QueryTask(task.abort_handle()))

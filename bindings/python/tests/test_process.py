@@ -122,6 +122,23 @@ print("ready", flush=True)
     assert (process.returncode, output, errors) == (0, "ready\n", "")
 
 
+def test_program_ends_right_after_a_thread_woke_its_event_loop(farm: Farm) -> None:
+    script = """
+import asyncio, sys, hailer_query
+async def main():
+    count = 0
+    async for result in hailer_query.sweep(sys.argv[1:], rate=1e9, per_network=1e9):
+        count += result.ok
+    return count
+print(asyncio.run(main()))
+"""
+    targets = farm.targets("a2s", 300)
+    for _ in range(10):
+        process = python(script, *targets)
+        output, errors = process.communicate(timeout=20)
+        assert (process.returncode, output, errors) == (0, "300\n", "")
+
+
 def in_child(target: str) -> list[object]:
     """Queries in every way in a child process."""
     answers = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Literal
 
@@ -421,3 +422,7 @@ _SWEEP_OPTIONS = (
 
 def _options(values: dict[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in _OPTIONS}
+
+
+# Before the interpreter ends, which would end the thread that wakes event loops in the middle of its work.
+atexit.register(_native.stop_background)
