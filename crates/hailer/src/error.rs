@@ -208,6 +208,7 @@ impl Error {
     }
 
     /// Adds the SRV record that led to the address, if one did.
+    #[cfg(feature = "sweep")]
     pub(crate) fn led_by(mut self, srv: Option<&str>) -> Self {
         self.add_notes(srv.map(str::to_owned).into_iter());
         self
