@@ -91,6 +91,7 @@ impl WatchedSocket {
     }
 
     /// Returns whether the next datagram causes an event. If not, read the socket at times.
+    #[cfg(feature = "respond")]
     pub(crate) fn is_armed(&self) -> bool {
         self.is_armed
     }
@@ -113,6 +114,7 @@ impl WatchedSocket {
     }
 
     /// Ends the registration.
+    #[cfg(feature = "respond")]
     pub(crate) fn deregister(mut self, registry: &Registry) {
         let _ = match &mut self.handle {
             #[cfg(unix)]
