@@ -391,8 +391,8 @@ fn swept(plan: &Plan) -> anyhow::Result<Figures> {
         config.limits.deadline = config.limits.timeout * 2;
         config.limits.retries = 0;
     }
-    config.rate_limits.packets_per_second = plan.packets_per_second;
-    config.rate_limits.per_prefix = plan.per_prefix;
+    config.rate_limits.rate = plan.packets_per_second;
+    config.rate_limits.per_network = plan.per_prefix;
     let mut source = List {
         targets: (0..plan.targets)
             .map(|target| {

@@ -829,7 +829,7 @@ fn query(protocol: &str, to: SocketAddrV4, until: Instant) -> anyhow::Result<Cli
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let mut config = hailer::ClientConfig::default();
+    let mut config = hailer::client::ClientConfig::default();
     config.limits.retries = 0;
     let client = Client::new(config);
     let target = format!("{protocol}://{to}");

@@ -3,8 +3,9 @@
 use crate::bare::{Peer, SLOT};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use hailer::Ask;
-use hailer::proto::{Cookie, Destination, Epoch, Input, Keys, Options, Protocol, Step, Verdict};
+use hailer::proto::{
+    Ask, Cookie, Destination, Epoch, Input, Keys, Options, Protocol, Step, Verdict,
+};
 use hailer::proto::{Depth, Player, Text, registry};
 use hailer::respond::farm;
 use hailer::sweep::Probe;

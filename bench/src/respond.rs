@@ -11,13 +11,13 @@ use crate::host;
 use crate::report::{at_least, at_most, heading, median, range};
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
+use hailer::Status;
 use hailer::proto::{
-    Cookie, Extra, Input, Keys, Options, Protocol, Step, minecraft_query, registry,
+    Ask, Cookie, Extra, Input, Keys, Options, Protocol, Step, minecraft_query, registry,
 };
 use hailer::proto::{Depth, Player, Text};
 use hailer::respond::{Board, Budget, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::support::random_secret;
-use hailer::{Ask, Status};
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;

@@ -195,8 +195,8 @@ impl Sink for Lines {
 /// Returns a configuration without rate limits.
 fn unlimited() -> SweepConfig {
     let mut config = SweepConfig::default();
-    config.rate_limits.packets_per_second = f64::INFINITY;
-    config.rate_limits.per_prefix = f64::INFINITY;
+    config.rate_limits.rate = f64::INFINITY;
+    config.rate_limits.per_network = f64::INFINITY;
     config
 }
 

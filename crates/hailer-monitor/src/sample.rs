@@ -63,7 +63,7 @@ pub struct PollError {
 impl From<&hailer::Error> for PollError {
     fn from(error: &hailer::Error) -> Self {
         Self {
-            kind: error.kind().to_owned(),
+            kind: error.kind().to_string(),
             message: error.to_string(),
         }
     }

@@ -1,11 +1,12 @@
 //! Polls of real responders on loopback, for some seconds.
 
+use hailer::client::ClientConfig;
 use hailer::proto::Text;
 use hailer::proto::games::{Game, QueryPort};
 use hailer::proto::{Player, registry};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::support::catalog;
-use hailer::{Client, ClientConfig, Status};
+use hailer::{Client, Status};
 use hailer_monitor::health::State;
 use hailer_monitor::history::Batch;
 use hailer_monitor::poll::{PollConfig, PollResult, Poller};

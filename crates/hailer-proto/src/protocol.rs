@@ -110,6 +110,12 @@ impl Protocol for Composed {
     }
 }
 
+impl fmt::Debug for dyn Protocol + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Protocol({})", self.info().id)
+    }
+}
+
 /// Static facts about a protocol. Tables, help texts and tests are made from them. The
 /// [games table](crate::games) names the games of each protocol, and their SRV services.
 ///

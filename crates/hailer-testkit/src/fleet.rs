@@ -1,12 +1,12 @@
 //! Simulated servers for page tests and for the `page` example. Each status passes through its real
 //! protocol.
 
+use hailer::Status;
 use hailer::proto::model::{Extra, Roster, Rule};
 use hailer::proto::testing::memory;
 use hailer::proto::{
-    Cookie, Direction, Epoch, Keys, Options, Player, Protocol, Step, Text, registry,
+    Ask, Cookie, Direction, Epoch, Keys, Options, Player, Protocol, Step, Text, registry,
 };
-use hailer::{Ask, Status};
 use hailer_monitor::health::State;
 use hailer_monitor::history::{Batch, History, PlayerSession, Retention};
 use hailer_monitor::sample::{Event, EventKind, Millis, PollError, Sample, ValueChange};

@@ -6,9 +6,10 @@ use crate::transcript::Transcript;
 use hailer_proto::model::printable;
 use hailer_proto::wire::counted;
 use hailer_proto::{Fault, Info, Transport};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt::{self, Formatter};
-use std::io::ErrorKind;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -90,7 +91,7 @@ pub enum Error {
         /// Bytes received.
         bytes: usize,
     },
-    /// The answer deviates from the protocol, and [`ClientConfig::strict`](crate::ClientConfig) is
+    /// The answer deviates from the protocol, and [`ClientConfig::is_strict`](crate::client::ClientConfig) is
     /// set.
     Deviates {
         /// The exchange.
@@ -103,6 +104,77 @@ pub enum Error {
         /// The failure in each protocol, the most informative first.
         failures: Vec<ProtocolFailure>,
     },
+}
+
+/// Kind of an [`Error`]: what to do about it, without the details. It prints as the word that the
+/// JSON schema has, and compares with that word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The target is invalid: `target`.
+    Target,
+    /// The name does not exist: `name-not-found`.
+    NameNotFound,
+    /// The name could not be looked up: `lookup`.
+    Lookup,
+    /// The sweep excludes the address: `excluded`.
+    Excluded,
+    /// There is no route to the address, or it cannot be used: `unreachable`.
+    Unreachable,
+    /// Nothing listens on the port: `port-closed`.
+    PortClosed,
+    /// No reply arrived, or not all of them: `silence`.
+    Silence,
+    /// The server refused to answer: `refused`.
+    Refused,
+    /// A reply is no valid message of the protocol: `malformed`.
+    Malformed,
+    /// Too much data arrived: `flood`.
+    Flood,
+    /// The answer deviates from the protocol: `deviates`.
+    Deviates,
+    /// A kind of a later version, in JSON. No error of this version has it: `other`.
+    #[serde(other)]
+    Other,
+}
+
+impl ErrorKind {
+    /// Returns the word of the JSON schema, in kebab case.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Target => "target",
+            Self::NameNotFound => "name-not-found",
+            Self::Lookup => "lookup",
+            Self::Excluded => "excluded",
+            Self::Unreachable => "unreachable",
+            Self::PortClosed => "port-closed",
+            Self::Silence => "silence",
+            Self::Refused => "refused",
+            Self::Malformed => "malformed",
+            Self::Flood => "flood",
+            Self::Deviates => "deviates",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl PartialEq<str> for ErrorKind {
+    fn eq(&self, word: &str) -> bool {
+        self.as_str() == word
+    }
+}
+
+impl PartialEq<&str> for ErrorKind {
+    fn eq(&self, word: &&str) -> bool {
+        self.as_str() == *word
+    }
 }
 
 /// Bytes of an invalid message that are shown before the fault, and after it.
@@ -143,7 +215,14 @@ pub struct ProtocolFailure {
     pub error: Error,
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Unreachable { cause, .. } => Some(cause),
+            _ => None,
+        }
+    }
+}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -328,28 +407,28 @@ impl Error {
         groups.iter().map(sentence).collect()
     }
 
-    /// Returns a stable identifier for programs, as in the JSON schema. [`Error::NoProtocol`] has
-    /// that of its most informative failure.
-    pub fn kind(&self) -> &'static str {
+    /// Returns the kind, as in the JSON schema. [`Error::NoProtocol`] has that of its most
+    /// informative failure.
+    pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Target(_) => "target",
-            Self::NameNotFound { .. } => "name-not-found",
-            Self::Lookup { .. } => "lookup",
-            Self::Excluded { .. } => "excluded",
-            Self::Unreachable { .. } => "unreachable",
-            Self::PortClosed { .. } => "port-closed",
-            Self::Silence { .. } => "silence",
+            Self::Target(_) => ErrorKind::Target,
+            Self::NameNotFound { .. } => ErrorKind::NameNotFound,
+            Self::Lookup { .. } => ErrorKind::Lookup,
+            Self::Excluded { .. } => ErrorKind::Excluded,
+            Self::Unreachable { .. } => ErrorKind::Unreachable,
+            Self::PortClosed { .. } => ErrorKind::PortClosed,
+            Self::Silence { .. } => ErrorKind::Silence,
             Self::Refused { .. }
             | Self::Malformed {
                 fault: Fault::Kicked(_),
                 ..
-            } => "refused",
-            Self::Malformed { .. } => "malformed",
-            Self::Flood { .. } => "flood",
-            Self::Deviates { .. } => "deviates",
+            } => ErrorKind::Refused,
+            Self::Malformed { .. } => ErrorKind::Malformed,
+            Self::Flood { .. } => ErrorKind::Flood,
+            Self::Deviates { .. } => ErrorKind::Deviates,
             Self::NoProtocol { failures } => failures
                 .first()
-                .map_or("silence", |failure| failure.error.kind()),
+                .map_or(ErrorKind::Silence, |failure| failure.error.kind()),
         }
     }
 
@@ -461,7 +540,7 @@ impl Error {
             // An SRV record with an invalid target is more informative than a missing address.
             Self::Lookup { .. } => 1,
             // A handshake of TLS failed: the port is open.
-            Self::Unreachable { cause, .. } if cause.kind() == ErrorKind::InvalidData => 5,
+            Self::Unreachable { cause, .. } if cause.kind() == io::ErrorKind::InvalidData => 5,
             Self::Unreachable { .. } => 2,
             Self::Silence { transcript, .. } if is_stream && transcript.sent == 0 => 2,
             Self::PortClosed { .. } => 3,

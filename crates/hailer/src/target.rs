@@ -5,12 +5,15 @@
 //! names the protocol, unless the game adds protocols or ports to it.
 //!
 //! Names have at most 253 characters, zones of IPv6 addresses at most 32.
+//!
+//! Texts, socket addresses and pairs of a host and a port convert to a target with `TryFrom`.
 
 use crate::support::catalog;
 use hailer_proto::games::QueryPort;
 use hailer_proto::{Game, Info, Protocol, Transport};
 use std::borrow::Cow;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
@@ -216,6 +219,14 @@ impl PartialEq for Target {
     }
 }
 
+impl Eq for Target {}
+
+impl Hash for Target {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.scheme(), &self.host, self.port).hash(state);
+    }
+}
+
 impl FromStr for Target {
     type Err = TargetError;
 
@@ -249,6 +260,70 @@ impl TryFrom<&str> for Target {
 
     fn try_from(text: &str) -> Result<Self, TargetError> {
         text.parse()
+    }
+}
+
+impl TryFrom<String> for Target {
+    type Error = TargetError;
+
+    fn try_from(text: String) -> Result<Self, TargetError> {
+        text.parse()
+    }
+}
+
+impl TryFrom<&String> for Target {
+    type Error = TargetError;
+
+    fn try_from(text: &String) -> Result<Self, TargetError> {
+        text.parse()
+    }
+}
+
+/// A server without a protocol: all common ones are tried.
+impl TryFrom<SocketAddr> for Target {
+    type Error = TargetError;
+
+    /// Rejects port 0, and link-local addresses of IPv6 without a scope.
+    fn try_from(address: SocketAddr) -> Result<Self, TargetError> {
+        let host = match address {
+            SocketAddr::V6(six) if six.scope_id() != 0 => {
+                Ok(Host::Name(format!("{}%{}", six.ip(), six.scope_id())))
+            }
+            _ => {
+                with_scope(Host::Address(address.ip()), Some(address.port())).map(|(host, _)| host)
+            }
+        };
+        let both = host.and_then(|host| Ok((host, port_above_0(address.port())?)));
+        let (host, port) =
+            both.map_err(|problem| TargetError::new(&address.to_string(), problem))?;
+        Ok(Self {
+            game: None,
+            protocol: None,
+            host,
+            port: Some(port),
+        })
+    }
+}
+
+/// A host, a `game://host` or a `protocol://host`, and its port. A port in the text counts less.
+impl TryFrom<(&str, u16)> for Target {
+    type Error = TargetError;
+
+    fn try_from((host, port): (&str, u16)) -> Result<Self, TargetError> {
+        let port = port_above_0(port).map_err(|problem| TargetError::new(host, problem))?;
+        let target: Self = host.parse()?;
+        Ok(Self {
+            port: Some(port),
+            ..target
+        })
+    }
+}
+
+impl TryFrom<(String, u16)> for Target {
+    type Error = TargetError;
+
+    fn try_from((host, port): (String, u16)) -> Result<Self, TargetError> {
+        (host.as_str(), port).try_into()
     }
 }
 
@@ -434,11 +509,15 @@ fn port_after(host: &str, text: &str) -> Result<u16, String> {
 }
 
 fn parse_port(text: &str) -> Result<u16, String> {
-    let port = text
-        .parse()
-        .ok()
-        .filter(|port| *port > 0 && !text.starts_with('+'));
-    port.ok_or_else(|| "the port must be a number from 1 to 65535".into())
+    let port = text.parse().ok().filter(|_| !text.starts_with('+'));
+    port_above_0(port.unwrap_or(0))
+}
+
+fn port_above_0(port: u16) -> Result<u16, String> {
+    match port {
+        0 => Err("the port must be a number from 1 to 65535".into()),
+        port => Ok(port),
+    }
 }
 
 /// Returns whether the system's resolver could interpret a name as an IPv4 address, such as
@@ -560,6 +639,43 @@ mod tests {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), printed);
             assert_eq!(printed.parse::<Target>().unwrap().to_string(), printed);
         }
+    }
+
+    #[test]
+    fn targets_are_made_of_texts_addresses_and_pairs() {
+        let text = String::from("ugp://192.0.2.7:22003");
+        let parsed: Target = text.parse().unwrap();
+        assert_eq!(Target::try_from(&text).unwrap(), parsed);
+        assert_eq!(Target::try_from(text).unwrap(), parsed);
+        for host in ["ugp://192.0.2.7", "ugp://192.0.2.7:1"] {
+            assert_eq!(Target::try_from((host, 22_003)).unwrap(), parsed);
+        }
+        assert_eq!(
+            Target::try_from((String::from("::1"), 5)).unwrap(),
+            "[::1]:5".parse().unwrap()
+        );
+        for address in ["192.0.2.7:25565", "[2001:db8::1]:25565"] {
+            let target = Target::try_from(address.parse::<SocketAddr>().unwrap()).unwrap();
+            assert_eq!(target, address.parse().unwrap());
+        }
+        for address in ["192.0.2.7:0", "[::]:0"] {
+            let error = Target::try_from(address.parse::<SocketAddr>().unwrap()).unwrap_err();
+            assert_eq!(
+                (error.text(), error.problem()),
+                (address, "the port must be a number from 1 to 65535")
+            );
+        }
+        let local: SocketAddr = "[fe80::1%2]:25565".parse().unwrap();
+        assert_eq!(
+            Target::try_from(local).unwrap(),
+            "[fe80::1%2]:25565".parse().unwrap()
+        );
+        let local: SocketAddr = "[fe80::1]:25565".parse().unwrap();
+        let error = Target::try_from(local).unwrap_err().to_string();
+        assert!(error.contains("needs its interface"), "{error}");
+        let error = Target::try_from(("192.0.2.7", 0)).unwrap_err().to_string();
+        assert!(error.contains("1 to 65535"), "{error}");
+        assert!(Target::try_from(("a b", 1)).is_err());
     }
 
     #[test]

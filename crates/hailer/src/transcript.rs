@@ -16,7 +16,7 @@ pub struct Transcript {
     pub sent: u32,
     /// Datagrams received; on a connection, messages.
     pub received: u32,
-    /// All datagrams, if [`ClientConfig::has_datagrams`](crate::ClientConfig::has_datagrams) is set.
+    /// All datagrams, if [`ClientConfig::has_datagrams`](crate::client::ClientConfig::has_datagrams) is set.
     pub datagrams: Vec<Datagram>,
     /// Clauses that an error of the exchange ends with: the SRV record that led to the address, and
     /// other addresses of the host that replied.

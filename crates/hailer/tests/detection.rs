@@ -2,13 +2,13 @@
 //! each protocol at its own port and at others. Each server has a separate loopback address, so
 //! that it can have its usual port.
 
-use hailer::client::Answers;
+use hailer::client::{Answers, ClientConfig};
 use hailer::proto::protocol::PAUSE_MS;
 use hailer::proto::registry;
 use hailer::proto::token::Keys;
 use hailer::proto::{ConnectionStep, Epoch, Options, Protocol, Responder, Transport};
 use hailer::respond::{Board, Budget, Service};
-use hailer::{Client, ClientConfig, Error, Status};
+use hailer::{Client, Error, Status};
 use hailer_testkit::golden;
 use hailer_testkit::servers::{protocol, status};
 use hailer_testkit::vector::{self, Line};

@@ -1,9 +1,9 @@
 //! Queries of games over real sockets on loopback: ports, protocols, and rows that programs add.
 
-use hailer::client::{FieldSource, QueryLimits};
+use hailer::client::{ClientConfig, FieldSource, QueryLimits};
 use hailer::proto::games::{Game, QueryPort, Quirk};
 use hailer::support::catalog;
-use hailer::{Client, ClientConfig, Target};
+use hailer::{Client, Target};
 use hailer_testkit::servers::{ANY, GAME, Server, Stream, apart, protocol, status};
 use std::net::UdpSocket;
 use std::sync::Arc;

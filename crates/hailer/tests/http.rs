@@ -1,9 +1,9 @@
 //! Queries over HTTP against servers that hang, flood, redirect and lie. Every server is on
 //! loopback and ends with its test.
 
-use hailer::client::QueryLimits;
+use hailer::client::{ClientConfig, QueryLimits};
 use hailer::proto::{Ask, Direction};
-use hailer::{Answer, Client, ClientConfig, Error};
+use hailer::{Answer, Client, Error};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -377,7 +377,10 @@ async fn passwords_are_sent_but_never_shown() {
     });
     let error = query_in("palworld", &server).await.unwrap_err();
     assert!(error.to_string().contains("password"), "{error}");
-    assert_eq!((error.kind(), server.connections()), ("refused", 1));
+    assert_eq!(
+        (error.kind().as_str(), server.connections()),
+        ("refused", 1)
+    );
     let mut config = ClientConfig::default();
     config.ask = Ask {
         auth_token: Some("hunter2".into()),

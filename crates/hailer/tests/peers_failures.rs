@@ -1,12 +1,13 @@
 //! Known failures of other clients, one test each. The first group runs in simulated time, the
 //! second on loopback sockets with short timeouts.
 
+use hailer::client::ClientConfig;
 use hailer::proto::wire::Notes;
 use hailer::proto::{
     Ask, Cookie, DatagramContext, Depth, Epoch, Keys, Options, Protocol, Responder, registry,
 };
 use hailer::support::drive::{Action, ExchangeDriver, ExchangeError, ExchangeOutput, QueryLimits};
-use hailer::{Client, ClientConfig, Error, Target};
+use hailer::{Client, Error, Target};
 use hailer_testkit::statuses::{self, Random};
 use proptest::prelude::*;
 use std::net::{SocketAddr, UdpSocket};

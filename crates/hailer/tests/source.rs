@@ -1,6 +1,7 @@
 //! Queries and sweeps from a chosen local address and port.
 
-use hailer::{Client, ClientConfig, Error};
+use hailer::client::ClientConfig;
+use hailer::{Client, Error};
 use hailer_testkit::servers::{ANY, Server, Stream, apart, protocol, status};
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,7 @@
 //! Stream protocols of the responder pool, on loopback only.
 #![cfg(unix)]
 
+use hailer::client::ClientConfig;
 use hailer::proto::Text;
 use hailer::proto::minecraft_query;
 use hailer::proto::protocol::JoinAttempt;
@@ -11,7 +12,7 @@ use hailer::proto::{
 };
 use hailer::respond::{Board, Counts, ListenerConfig, PoolConfig, ResponderPool};
 use hailer::support::listen::ConnectionLimits;
-use hailer::{Client, ClientConfig, Status, Target};
+use hailer::{Client, Status, Target};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;

@@ -299,18 +299,18 @@ fn minecraft(count: u32) -> List {
     List::new(addresses(count).map(|address| (address, registry::PROTOCOLS[0])))
 }
 
-fn fast(packets_per_second: f64) -> SweepConfig {
+fn fast(rate: f64) -> SweepConfig {
     let mut config = SweepConfig::default();
     config.rate_limits = unlimited();
-    config.rate_limits.packets_per_second = packets_per_second;
+    config.rate_limits.rate = rate;
     config
 }
 
 fn unlimited() -> RateLimits {
     let mut pace = RateLimits::default();
-    pace.packets_per_second = f64::INFINITY;
-    pace.bits_per_second = f64::INFINITY;
-    pace.per_prefix = f64::INFINITY;
+    pace.rate = f64::INFINITY;
+    pace.bandwidth = f64::INFINITY;
+    pace.per_network = f64::INFINITY;
     pace
 }
 
@@ -726,7 +726,7 @@ fn each_network_has_a_rate_limit() {
     let mut world = World::new(9);
     world.delay = (5, 5);
     let mut config = fast(100_000.0);
-    config.rate_limits.per_prefix = 100.0;
+    config.rate_limits.per_network = 100.0;
     // A thousand servers in one network, among a thousand in others.
     let crowd = (0..1_000u32)
         .map(|i| SocketAddr::from(([127, 200, 7, (i % 250) as u8], 25_565 + (i / 250) as u16)));
@@ -1068,7 +1068,7 @@ fn waiting_engine_does_not_spin() {
         "{later} calls while the list has no target ready"
     );
     let mut crowded = fast(1_000_000.0);
-    crowded.rate_limits.per_prefix = 1.0;
+    crowded.rate_limits.per_network = 1.0;
     let one = |count: u16| {
         List::new((1..=count).map(|port| {
             (
@@ -1089,7 +1089,7 @@ fn waiting_engine_does_not_spin() {
 
 #[test]
 fn extreme_configurations_finish() {
-    for (rate, per_prefix, bits, largest) in [
+    for (rate, per_network, bits, largest) in [
         (0.25, f64::INFINITY, f64::INFINITY, 9),
         (f64::INFINITY, 0.1, f64::INFINITY, 9),
         (9.0, 1e9, 50.0, 9),
@@ -1097,14 +1097,14 @@ fn extreme_configurations_finish() {
     ] {
         let mut world = World::new(13);
         let mut config = fast(rate);
-        config.rate_limits.per_prefix = per_prefix;
-        config.rate_limits.bits_per_second = bits;
+        config.rate_limits.per_network = per_network;
+        config.rate_limits.bandwidth = bits;
         config.max_in_flight = largest;
         let run = sweep(config, &mut world, &mut minecraft(5));
         check(&world, &run, 5, 0);
     }
     let mut config = fast(9.0);
-    config.rate_limits.per_prefix = 0.0;
+    config.rate_limits.per_network = 0.0;
     let mut engine = SweepEngine::new(config, [9; 16]);
     let mut out = Outboxes::default();
     let mut ends = Ends::default();
@@ -1146,7 +1146,7 @@ proptest! {
         (silent, loss, twice) in (0..100u64, prop_oneof![Just(0), 0..60u64], 0..50u64),
         (least, more) in (0..300u64, 0..400u64),
         (capacity, reads) in (prop_oneof![Just(usize::MAX), 1..20usize], prop_oneof![Just(usize::MAX), 2..20usize]),
-        (rate, bits, per_prefix) in (rates(20.0), rates(20_000.0), rates(5.0)),
+        (rate, bits, per_network) in (rates(20.0), rates(20_000.0), rates(5.0)),
         (timeout, deadline, retries) in (1..2_000u64, 1..9_000u64, prop_oneof![0..5u32, Just(100)]),
         largest in prop_oneof![Just(750_000), 1..50usize],
         crowded: bool,
@@ -1163,8 +1163,8 @@ proptest! {
         world.start = MOMENTS[moment];
         world.closed.insert(25_567);
         let mut config = fast(rate);
-        config.rate_limits.bits_per_second = bits;
-        config.rate_limits.per_prefix = per_prefix;
+        config.rate_limits.bandwidth = bits;
+        config.rate_limits.per_network = per_network;
         config.max_in_flight = largest;
         config.limits.timeout = ms(timeout);
         config.limits.deadline = ms(deadline);
@@ -1213,7 +1213,7 @@ fn silent_servers_share_the_rate_limit_of_their_network() {
     let mut world = World::new(14);
     world.silent = 100;
     let mut config = fast(100_000.0);
-    config.rate_limits.per_prefix = 100.0;
+    config.rate_limits.per_network = 100.0;
     let crowd = (0..600u16).map(|i| {
         (
             SocketAddr::from(([127, 200, 7, (i % 200) as u8], 25_565 + i / 200)),

@@ -42,8 +42,8 @@ impl Sink for Nowhere {
 #[test]
 fn a_million_probes_in_flight_use_little_memory() {
     let mut config = SweepConfig::default();
-    config.rate_limits.packets_per_second = f64::INFINITY;
-    config.rate_limits.per_prefix = f64::INFINITY;
+    config.rate_limits.rate = f64::INFINITY;
+    config.rate_limits.per_network = f64::INFINITY;
     config.limits.timeout = Duration::from_secs(100);
     config.max_in_flight = 1_000_000;
     let mut out = Outboxes::default();

@@ -149,7 +149,7 @@ impl Sink for Ends {
             ),
             Err(error) => (
                 error.transcript().map(|transcript| transcript.address),
-                error.kind().to_owned(),
+                error.kind().to_string(),
             ),
         };
         let address = address.expect("an address");
@@ -168,8 +168,8 @@ impl Sink for Ends {
 
 fn config() -> SweepConfig {
     let mut config = SweepConfig::default();
-    config.rate_limits.packets_per_second = f64::INFINITY;
-    config.rate_limits.per_prefix = f64::INFINITY;
+    config.rate_limits.rate = f64::INFINITY;
+    config.rate_limits.per_network = f64::INFINITY;
     config
 }
 
@@ -365,7 +365,7 @@ fn rate_limits_apply_to_connections() {
     let server = Server::answering(usize::MAX);
     let mut config = config();
     // Each server takes two: the connection and the request. The first 64 are a burst.
-    config.rate_limits.packets_per_second = 100.0;
+    config.rate_limits.rate = 100.0;
     let started = Instant::now();
     let ends = sweep(&format!("127.0.5.0/25:{}", server.port), &config);
     assert_eq!(number_of(&ends, "Hello"), 128);

@@ -47,7 +47,7 @@ impl Sink for Part {
             ),
             Err(error) => (
                 error.transcript().expect("an address").address,
-                error.kind().to_owned(),
+                error.kind().to_string(),
             ),
         };
         match &mut self.held {
@@ -123,8 +123,8 @@ impl Sink for Whole {
 
 fn config() -> SweepConfig {
     let mut config = SweepConfig::default();
-    config.rate_limits.packets_per_second = f64::INFINITY;
-    config.rate_limits.per_prefix = f64::INFINITY;
+    config.rate_limits.rate = f64::INFINITY;
+    config.rate_limits.per_network = f64::INFINITY;
     config
 }
 
@@ -294,7 +294,7 @@ fn threads_share_the_rate_limits() {
     let mut config = config();
     config.limits.timeout = Duration::from_millis(50);
     config.limits.retries = 0;
-    config.rate_limits.packets_per_second = 200.0;
+    config.rate_limits.rate = 200.0;
     let started = Instant::now();
     let mut source = list(&[format!("minecraft-query://127.50.0.0/23:{port}")]);
     let (ends, _, counts) = run(&config, &mut source, BTreeSet::new(), 4, usize::MAX);
@@ -302,8 +302,8 @@ fn threads_share_the_rate_limits() {
     assert_eq!((ends.len(), counts.timed_out), (512, 512));
     // A burst of 64, and the rest at 200 in a second.
     assert!(took >= 2.2, "{took} s");
-    config.rate_limits.packets_per_second = f64::INFINITY;
-    config.rate_limits.per_prefix = 100.0;
+    config.rate_limits.rate = f64::INFINITY;
+    config.rate_limits.per_network = 100.0;
     let started = Instant::now();
     let mut source = list(&[format!("minecraft-query://127.51.0.0/24:{port}")]);
     let (ends, ..) = run(&config, &mut source, BTreeSet::new(), 4, usize::MAX);

@@ -9,13 +9,13 @@ use crate::print::{json, line, server_lines, stderr};
 use crate::service::stopped;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use hailer::client::Answers;
+use hailer::client::{Answers, ClientConfig};
 use hailer::discover::{
     FoundServer, Interface, Search, SearchConfig, SearchError, SearchReport, interfaces,
 };
 use hailer::proto::wire::counted;
 use hailer::support::report::AnswerLine;
-use hailer::{Client, ClientConfig, Error};
+use hailer::{Client, Error};
 use indicatif::ProgressBar;
 use std::collections::VecDeque;
 use std::io::Write;

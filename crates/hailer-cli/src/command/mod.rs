@@ -45,9 +45,10 @@ use crate::config::{self, warn_about_token_file};
 use crate::exit::without;
 use crate::exit::{Exit, OrUsage, usage};
 use crate::values::{game_of, names_another};
+use hailer::Target;
+use hailer::client::ClientConfig;
 use hailer::proto::Game;
 use hailer::proto::onequery::message::MAX_AUTH_TOKEN;
-use hailer::{ClientConfig, Target};
 use std::future::Future;
 use std::path::Path;
 use std::time::Duration;
@@ -173,11 +174,7 @@ impl TargetArgs {
         let limits = &mut config.limits;
         limits.timeout = self.timeout;
         limits.retries = retries;
-        limits.deadline = deadline.unwrap_or(
-            limits
-                .deadline
-                .max(self.timeout.saturating_mul(retries + 1)),
-        );
+        limits.leave_time(deadline);
         config.name_server = self.name_server;
         config
     }

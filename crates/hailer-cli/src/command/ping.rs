@@ -132,7 +132,7 @@ fn line(
             protocol: answer.map(|answer| answer.transcript.protocol.id),
             address: answer.map(|answer| answer.transcript.address.to_string()),
             latency_ms: answer.map(|answer| ms(answer.latency)),
-            error: end.as_ref().err().map(Error::kind),
+            error: end.as_ref().err().map(|error| error.kind().as_str()),
         };
         writeln!(out, "{}", json::line(&line)?)?;
     } else {

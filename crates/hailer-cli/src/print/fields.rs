@@ -121,7 +121,7 @@ pub(crate) const FIELDS: [Field; 33] = [
     Field { name: "anti_cheat", kind: Kind::Flag, help: "Whether the server uses the anti-cheat software of its platform, such as VAC", get: |record| record.flag(|status| status.has_anti_cheat) },
     Field { name: "extra", kind: Kind::Json, help: "Values that only this protocol has", get: |record| record.status().map_or(Cell::Nothing, |status| Cell::Json(&status.extra)) },
     Field { name: "deviations", kind: Kind::Words, help: "Accepted deviations from the protocol", get: |record| record.status().map_or(Cell::Nothing, |status| Cell::Words(&status.deviations)) },
-    Field { name: "error_kind", kind: Kind::Text, help: "Kind of failure; with --failed", get: |record| record.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Word(error.kind())) },
+    Field { name: "error_kind", kind: Kind::Text, help: "Kind of failure; with --failed", get: |record| record.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Word(error.kind().as_str())) },
     Field { name: "error_message", kind: Kind::Text, help: "Description of the failure; with --failed", get: |record| record.result.as_ref().err().map_or(Cell::Nothing, |error| Cell::Sentence(error.to_string())) },
 ];
 

@@ -16,7 +16,7 @@ fn ask(url: &str) -> Option<Status> {
         .enable_all()
         .build()
         .unwrap();
-    let mut config = hailer::ClientConfig::default();
+    let mut config = hailer::client::ClientConfig::default();
     config.limits.timeout = Duration::from_millis(300);
     config.limits.retries = 1;
     config.limits.deadline = Duration::from_secs(1);

@@ -2,7 +2,8 @@
 
 use super::PollShared;
 use super::table::PolledServer;
-use hailer::{Client, ClientConfig, Error};
+use hailer::client::ClientConfig;
+use hailer::{Client, Error};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;

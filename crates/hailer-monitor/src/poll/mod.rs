@@ -76,10 +76,10 @@ pub struct PollConfig {
 impl Default for PollConfig {
     fn default() -> Self {
         let mut sweep = sweep::SweepConfig::default();
-        sweep.rate_limits.packets_per_second = 20_000.0;
+        sweep.rate_limits.rate = 20_000.0;
         // The schedule spreads the polls evenly, so a network gets as many as its servers need. A
         // lower limit per network would starve some of them: one host may have hundreds of servers.
-        sweep.rate_limits.per_prefix = f64::INFINITY;
+        sweep.rate_limits.per_network = f64::INFINITY;
         sweep.has_replies = true;
         // The same servers are polled at every interval, and many log resets. The rate of a monitor
         // is too low for the reuse of sockets to matter.

@@ -1,6 +1,6 @@
 //! Protocols over UDP with one request and one reply.
 
-use super::message::{self, Message, ReadReply};
+use super::message::{self, Mark, Message, ReadReply};
 use crate::model::{Players, Status};
 use crate::protocol::{
     Ask, Cookie, DatagramContext, Depth, Exchange, Explanation, Fault, Info, Input, OptionError,
@@ -51,6 +51,48 @@ impl OneDatagram {
         responder: None,
         sample: sample::status,
     };
+
+    /// Defines a protocol of a program: its id in kebab case, its default port, the request, and the
+    /// function that reads a reply. Targets can name it once it was added to the catalog of the
+    /// crate `hailer`.
+    ///
+    /// The protocol stays in memory until the process ends, so call it once.
+    /// Protocols that are known when the program is compiled can be a `static` instead.
+    ///
+    /// ```
+    /// use hailer_proto::Protocol;
+    /// use hailer_proto::one_request::OneDatagram;
+    ///
+    /// let who = OneDatagram::define("who", 4242, b"WHO?", |reply, status| {
+    ///     reply.constant(b"HERE", "magic")?;
+    ///     status.players.online = Some(reply.u8("players")?.into());
+    ///     Ok(())
+    /// });
+    /// assert_eq!(who.info().port, 4242);
+    /// ```
+    pub fn define(
+        id: &'static str,
+        port: u16,
+        request: &'static [u8],
+        read: ReadReply,
+    ) -> &'static Self {
+        let info = Info {
+            id,
+            title: id,
+            port,
+            ..Info::DATAGRAM
+        };
+        let messages = [
+            Message::reply("reply", Mark::NONE),
+            Message::constant("request", "request", request),
+        ];
+        Box::leak(Box::new(Self {
+            info: Box::leak(Box::new(info)),
+            messages: Box::leak(Box::new(messages)),
+            read,
+            ..Self::PLAIN
+        }))
+    }
 }
 
 impl Protocol for OneDatagram {

@@ -19,6 +19,7 @@
 //! `crate::support`, `crate::target`, `crate::transcript`, `hailer_proto`.
 
 mod answers;
+mod builder;
 mod detection;
 mod exchange;
 pub mod gamedig;
@@ -26,8 +27,9 @@ mod shared;
 mod socket;
 
 pub use self::answers::Answers;
+pub use self::builder::ClientBuilder;
 pub use crate::answer::FieldSource;
-pub use crate::error::{FaultPlace, ProtocolFailure};
+pub use crate::error::{ErrorKind, FaultPlace, ProtocolFailure};
 pub use crate::support::drive::QueryLimits;
 pub use crate::target::{Host, TargetError};
 pub use crate::transcript::{Datagram, Transcript};
@@ -49,7 +51,8 @@ use hailer_proto::games::{Game, Quirk};
 use hailer_proto::model::encoding;
 use hailer_proto::{Ask, Depth, Destination, Protocol, Tls, registry};
 use std::collections::VecDeque;
-use std::io::ErrorKind;
+use std::fmt;
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -126,6 +129,13 @@ pub struct Candidates {
     pub srv: Option<String>,
 }
 
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut client = f.debug_struct("Client");
+        client.field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
 /// Results of [`Client::query_many`] as they arrive. Also a [`Stream`].
 pub struct QueryStream<'a, T>(BoxStream<'a, (T, Result<Answers, Error>)>);
 
@@ -149,6 +159,11 @@ impl<T> Stream for QueryStream<'_, T> {
 }
 
 impl Client {
+    /// Returns a builder, whose methods have the names of the flags of `hailer query`.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+
     /// Returns a client with this configuration.
     pub fn new(config: ClientConfig) -> Self {
         let names = NameResolver::new(config.name_server);
@@ -339,12 +354,12 @@ impl Client {
         )
     }
 
-    #[cfg(feature = "discover")]
     /// Queries a server that a [search](crate::discover) has found, in every protocol that it was
     /// seen in.
     ///
     /// # Errors
     /// As of [`Client::query`], for the first protocol.
+    #[cfg(feature = "discover")]
     pub async fn query_found(&self, found: &FoundServer) -> Result<Answers, Error> {
         let address = found.address;
         let target = Target {
@@ -595,9 +610,11 @@ impl Client {
                 answer.accept(self.config.is_strict)
             }
             Ok(Err(failure)) => Err(Error::from_failure(transcript, failure)),
-            Err(cause) if cause.kind() == ErrorKind::ConnectionRefused => Err(Error::PortClosed {
-                transcript: transcript.into(),
-            }),
+            Err(cause) if cause.kind() == io::ErrorKind::ConnectionRefused => {
+                Err(Error::PortClosed {
+                    transcript: transcript.into(),
+                })
+            }
             Err(cause) => Err(Error::Unreachable {
                 transcript: transcript.into(),
                 cause,

@@ -145,7 +145,7 @@ impl JoinError {
     /// Returns a stable identifier for programs.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Name(error) => error.kind(),
+            Self::Name(error) => error.kind().as_str(),
             Self::Connect { .. } => "connect",
             Self::TimedOut { .. } => "timeout",
             Self::Closed { .. } => "closed",

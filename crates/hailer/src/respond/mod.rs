@@ -6,7 +6,7 @@
 //!   socket ──► Service::answer(from, bytes) ──► reply   tries each responder, charges the budget
 //! ```
 //!
-//! A [`ResponderPool`] runs a responder for a whole server: a thread for each core, one for
+//! [`serve`] does all this in one call. A [`ResponderPool`] runs a responder for a whole server: a thread for each core, one for
 //! connections, and a relay to the game server. For a datagram socket of your own, use a
 //! [`Service`]:
 //!
@@ -44,6 +44,8 @@ mod io;
 #[cfg(feature = "redis")]
 pub mod network;
 mod reason;
+#[cfg(unix)]
+mod serve;
 pub mod source;
 #[cfg(test)]
 mod week;
@@ -56,6 +58,8 @@ pub use engine::{
 };
 pub use io::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool, Service};
 pub use reason::{REASONS, Reason};
+#[cfg(unix)]
+pub use serve::{ServeError, Server, serve};
 
 /// Longest request read. No protocol has requests of more than 1,400 bytes.
 const MAX_REQUEST: usize = 2_048;

@@ -53,6 +53,15 @@ pub struct QueryLimits {
     pub max_bytes: usize,
 }
 
+impl QueryLimits {
+    /// Sets the deadline. Without one, it becomes `timeout × (retries + 1)` if that is longer than
+    /// the present one, so that there is time for all retries.
+    pub fn leave_time(&mut self, deadline: Option<Duration>) {
+        let all = self.timeout.saturating_mul(self.retries.saturating_add(1));
+        self.deadline = deadline.unwrap_or(self.deadline.max(all));
+    }
+}
+
 impl Default for QueryLimits {
     fn default() -> Self {
         Self {

@@ -10,7 +10,8 @@
 //!   receive:  datagram ─► probe ─► cookie ─► exchange ─► status
 //! ```
 //!
-//! [`run`] uses one thread, [`run_threads`] several with one source.
+//! [`Sweep`] does all this in one call. [`run`] uses one thread, [`run_threads`] several with one
+//! source.
 //!
 //! Limits: [`SweepConfig::max_in_flight`] probes in flight, about 42 bytes each;
 //! [`SweepConfig::max_memory`] bytes for those that have received a reply; the rates of
@@ -28,6 +29,7 @@
 mod engine;
 mod error;
 mod io;
+mod simple;
 mod targets;
 
 pub use engine::{
@@ -36,6 +38,7 @@ pub use engine::{
 pub use error::ListError;
 pub(crate) use error::{MAX_KINDS, MAX_PROBES};
 pub use io::{max_connections, run, run_threads};
+pub use simple::{Results, Sweep, SweepError};
 pub use targets::{
     Collector, Exclusions, Item, ListSource, Name, Order, Shard, ShardError, Skipped, SourceConfig,
     StreamSource, Targets,
@@ -51,7 +54,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A query of a sweep: one address, one protocol.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Probe {
     /// Position in the order of the sweep. Checkpoints store it.
     pub index: u64,
@@ -68,6 +71,7 @@ pub struct Probe {
 }
 
 /// Next item of a source.
+#[derive(Debug)]
 pub enum Next {
     /// A query to send.
     Probe(Probe),
@@ -141,6 +145,7 @@ pub struct Position {
 }
 
 /// Result of a probe.
+#[derive(Debug)]
 pub struct ProbeResult {
     /// Position in the order of the sweep.
     pub index: u64,
@@ -306,7 +311,7 @@ pub struct SweepConfig {
     pub has_replies: bool,
     /// Rate limits. Opening a connection counts as one datagram.
     pub rate_limits: RateLimits,
-    /// Local address to send from, as [`ClientConfig::source`](crate::ClientConfig::source). A port
+    /// Local address to send from, as [`ClientConfig::source`](crate::client::ClientConfig::source). A port
     /// needs a sweep in one thread.
     pub source: Option<SocketAddr>,
     /// How connections of stream protocols are closed.
@@ -339,19 +344,19 @@ pub enum TcpClose {
 pub struct RateLimits {
     /// Datagrams per second to all servers together. When infinite, delays and losses limit the
     /// rate. The default is 1,000.
-    pub packets_per_second: f64,
+    pub rate: f64,
     /// Bits per second, including IP and UDP headers. Infinite by default.
-    pub bits_per_second: f64,
+    pub bandwidth: f64,
     /// Datagrams per second to one network: an IPv4 /24 or an IPv6 /48. The default is 50.
-    pub per_prefix: f64,
+    pub per_network: f64,
 }
 
 impl Default for RateLimits {
     fn default() -> Self {
         Self {
-            packets_per_second: 1_000.0,
-            bits_per_second: f64::INFINITY,
-            per_prefix: 50.0,
+            rate: 1_000.0,
+            bandwidth: f64::INFINITY,
+            per_network: 50.0,
         }
     }
 }

@@ -289,11 +289,10 @@ pub(super) fn config(args: &Sweep, output: &OutputOptions) -> anyhow::Result<Swe
     let limits = &mut config.limits;
     limits.timeout = pace.timeout;
     limits.retries = pace.retries;
-    let all = pace.timeout.saturating_mul(pace.retries + 1);
-    limits.deadline = pace.deadline.unwrap_or(limits.deadline.max(all));
-    config.rate_limits.packets_per_second = pace.rate;
-    config.rate_limits.bits_per_second = pace.bandwidth;
-    config.rate_limits.per_prefix = pace.per_network;
+    limits.leave_time(pace.deadline);
+    config.rate_limits.rate = pace.rate;
+    config.rate_limits.bandwidth = pace.bandwidth;
+    config.rate_limits.per_network = pace.per_network;
     config.tcp_close = match pace.tcp_close {
         args::TcpClose::Reset => TcpClose::Reset,
         args::TcpClose::Fin => TcpClose::Fin,

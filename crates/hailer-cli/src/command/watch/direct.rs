@@ -143,7 +143,7 @@ impl Direct {
             ..PollConfig::default()
         };
         config.sweep.limits = client_config.limits;
-        config.sweep.rate_limits.per_prefix = DATAGRAMS_PER_NETWORK;
+        config.sweep.rate_limits.per_network = DATAGRAMS_PER_NETWORK;
         // The replies are not shown.
         config.sweep.has_replies = false;
         let live = Arc::new(StateTable::default());

@@ -97,7 +97,7 @@ impl<'a> AnswerLine<'a> {
         let place = error.fault_place();
         let cut = place.filter(FaultPlace::is_cut);
         let failed = Failed {
-            kind: error.kind(),
+            kind: error.kind().as_str(),
             message: error.to_string(),
             datagram: place.map(|place| hexadecimal(place.shown())),
             datagram_offset: cut.map(|place| place.start),

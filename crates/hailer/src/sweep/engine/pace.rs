@@ -37,9 +37,9 @@ impl SharedLimits {
     pub(crate) fn new(limits: &RateLimits, seed: u64) -> Self {
         Self {
             throttle: Arc::new(Mutex::new(Throttle::new(limits))),
-            prefixes: Arc::new(Mutex::new(PrefixLimiter::new(limits.per_prefix, seed))),
-            has_rate: limits.packets_per_second.is_finite() || limits.bits_per_second.is_finite(),
-            has_prefix_rate: limits.per_prefix.is_finite(),
+            prefixes: Arc::new(Mutex::new(PrefixLimiter::new(limits.per_network, seed))),
+            has_rate: limits.rate.is_finite() || limits.bandwidth.is_finite(),
+            has_prefix_rate: limits.per_network.is_finite(),
         }
     }
 
@@ -106,13 +106,13 @@ pub struct Throttle {
 impl Throttle {
     /// Creates a throttle with full buckets.
     pub fn new(pace: &RateLimits) -> Self {
-        let rate = pace.packets_per_second;
+        let rate = pace.rate;
         let burst = (rate * BURST_SECONDS).max(BURST.min(rate)).max(1.0);
         let mut packets = PrefixBucket::new(rate, burst);
         // With room for a single datagram, a probe that starts late would lose the refill since
         // then.
         packets.burst = burst.max(2.0);
-        let bits = pace.bits_per_second;
+        let bits = pace.bandwidth;
         let bits_burst = (bits * BURST_SECONDS).max(BURST * 8.0 * 64.0);
         Self {
             packets,
@@ -191,9 +191,9 @@ pub struct PrefixLimiter {
 impl PrefixLimiter {
     /// Creates a limiter without bookings. The seed prevents others from choosing which networks
     /// share a bucket.
-    pub fn new(per_prefix: f64, seed: u64) -> Self {
+    pub fn new(per_network: f64, seed: u64) -> Self {
         // Rates below one datagram in 11 days count as that rate.
-        let each = (1e9 / per_prefix.max(1e-6)).ceil() as u64;
+        let each = (1e9 / per_network.max(1e-6)).ceil() as u64;
         let places = if each > 0 { PLACES } else { 0 };
         Self {
             busy_until: vec![0; places].into(),
@@ -285,7 +285,7 @@ mod tests {
         /// that cannot wait.
         #[test]
         fn never_faster_than_set(rate in prop_oneof![0.1..2.0f64, 1.0..200_000.0f64], checks in proptest::collection::vec((0u64..5_000, 0usize..200, 0usize..9), 1..200)) {
-            let mut throttle = Throttle::new(&RateLimits { packets_per_second: rate, ..RateLimits::default() });
+            let mut throttle = Throttle::new(&RateLimits { rate, ..RateLimits::default() });
             let mut now = Duration::ZERO;
             let mut paced = 0.0;
             let mut unpaced = 0.0;
@@ -311,8 +311,8 @@ mod tests {
 
         /// Datagrams to one network are spaced apart in any order of bookings.
         #[test]
-        fn a_network_is_spared(per_prefix in 0.5..1_000.0f64, books in proptest::collection::vec((0u64..100_000, 0u32..256), 1..300)) {
-            let mut prefixes = PrefixLimiter::new(per_prefix, 1);
+        fn a_network_is_spared(per_network in 0.5..1_000.0f64, books in proptest::collection::vec((0u64..100_000, 0u32..256), 1..300)) {
+            let mut prefixes = PrefixLimiter::new(per_network, 1);
             let mut now = Duration::ZERO;
             let mut times: Vec<f64> = Vec::new();
             for (micros, host) in books {
@@ -324,7 +324,7 @@ mod tests {
             for (i, first) in times.iter().enumerate() {
                 for (j, last) in times.iter().enumerate().skip(i) {
                     let count = (j - i + 1) as f64;
-                    prop_assert!(count <= (last - first) * per_prefix + PREFIX_BURST as f64 + 1.0 + 1e-3 * count);
+                    prop_assert!(count <= (last - first) * per_network + PREFIX_BURST as f64 + 1.0 + 1e-3 * count);
                 }
             }
         }
@@ -357,14 +357,14 @@ mod tests {
         (rate, 20usize..1_000, any::<bool>()).prop_map(|(rate, length, is_in_bits)| {
             let bits = ((IPV4_HEADERS + length) * 8) as f64;
             let mut limits = RateLimits {
-                packets_per_second: f64::INFINITY,
-                bits_per_second: f64::INFINITY,
+                rate: f64::INFINITY,
+                bandwidth: f64::INFINITY,
                 ..RateLimits::default()
             };
             if is_in_bits {
-                limits.bits_per_second = rate * bits;
+                limits.bandwidth = rate * bits;
             } else {
-                limits.packets_per_second = rate;
+                limits.rate = rate;
             }
             (limits, length, rate)
         })
@@ -396,13 +396,13 @@ mod tests {
 
         #[test]
         fn probes_of_a_network_below_its_rate_never_wait_in_a_week(
-            per_prefix in (-6.0..20.0f64).prop_map(|power| 2f64.powf(power)),
+            per_network in (-6.0..20.0f64).prop_map(|power| 2f64.powf(power)),
             share in 0.01..0.99f64,
             owed in 0u32..4,
         ) {
             // A probe takes one booked datagram, and some that cannot wait.
-            let interval = Duration::from_secs_f64(f64::from(owed + 1) / per_prefix / share);
-            let mut prefixes = PrefixLimiter::new(per_prefix, 1);
+            let interval = Duration::from_secs_f64(f64::from(owed + 1) / per_network / share);
+            let mut prefixes = PrefixLimiter::new(per_network, 1);
             for now in stretches(interval, 10_000).into_iter().flatten() {
                 let at = prefixes.book(ip(1), now);
                 prop_assert_eq!((at, prefixes.turn(ip(1), at)), (now, None), "every {:?}", interval);
@@ -412,12 +412,12 @@ mod tests {
 
         #[test]
         fn probes_of_a_network_above_its_rate_get_the_rate_for_a_week(
-            per_prefix in (-6.0..20.0f64).prop_map(|power| 2f64.powf(power)),
+            per_network in (-6.0..20.0f64).prop_map(|power| 2f64.powf(power)),
             waiting in 1usize..40,
             owed in 0u32..4,
             starts in proptest::collection::vec(0..WEEK.as_secs(), 1..4),
         ) {
-            let mut prefixes = PrefixLimiter::new(per_prefix, 1);
+            let mut prefixes = PrefixLimiter::new(per_network, 1);
             let mut now = Duration::ZERO;
             let mut starts: Vec<_> = starts.into_iter().map(Duration::from_secs).collect();
             starts.sort();
@@ -440,12 +440,12 @@ mod tests {
                 }
                 // Datagrams that cannot wait are paid for by the bookings that follow them.
                 let burst = f64::from(owed) * waiting as f64 + PREFIX_BURST as f64 + 1.0;
-                assert_limit(sent.into(), per_prefix, burst, now - began);
+                assert_limit(sent.into(), per_network, burst, now - began);
                 // Time without bookings pays for the rest.
-                now += Duration::from_secs_f64((burst + f64::from(owed) * 4.0 + waiting as f64) / per_prefix);
+                now += Duration::from_secs_f64((burst + f64::from(owed) * 4.0 + waiting as f64) / per_network);
                 prop_assert_eq!(prefixes.book(ip(1), now), now);
                 prop_assert_eq!(prefixes.turn(ip(1), now), None);
-                now += Duration::from_secs_f64((PREFIX_BURST + 1) as f64 / per_prefix);
+                now += Duration::from_secs_f64((PREFIX_BURST + 1) as f64 / per_network);
             }
         }
     }
@@ -465,7 +465,7 @@ mod tests {
         };
         for rate in [0.7, 3.0, 100.0, 7_777.0, 150_000.0] {
             let reached = sent(RateLimits {
-                packets_per_second: rate,
+                rate,
                 ..RateLimits::default()
             });
             assert!(
@@ -474,8 +474,8 @@ mod tests {
             );
         }
         let reached = sent(RateLimits {
-            packets_per_second: f64::INFINITY,
-            bits_per_second: 400_000.0,
+            rate: f64::INFINITY,
+            bandwidth: 400_000.0,
             ..RateLimits::default()
         });
         assert!(
@@ -493,7 +493,7 @@ mod tests {
 
     fn ready(rate: f64) {
         let mut throttle = Throttle::new(&RateLimits {
-            packets_per_second: rate,
+            rate,
             ..RateLimits::default()
         });
         let mut now = Duration::ZERO;

@@ -128,7 +128,7 @@ pub(crate) fn run_worker(
         config, started, ..
     } = *thread;
     let mut sockets = Sockets::bind(
-        config.rate_limits.packets_per_second <= TIMESTAMPS,
+        config.rate_limits.rate <= TIMESTAMPS,
         config.source,
         config.is_portable,
     )?;
