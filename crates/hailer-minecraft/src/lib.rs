@@ -87,3 +87,8 @@ pub use world::World;
 
 /// Default port of servers.
 pub const PORT: u16 = 25565;
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -90,3 +90,8 @@ pub use protocols::single::starmade;
 pub use protocols::{a2s, http, minecraft_bedrock, minecraft_status, onequery, ugp};
 pub use token::{Epoch, Keys};
 pub use wire::Deviation;
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -325,3 +325,8 @@ pub fn wait(sockets: &[&Socket], writable: bool, timeout: Duration) -> io::Resul
     fallback::wait(|| sockets.iter().any(has_something), writable, timeout);
     Ok(())
 }
+
+/// The programs of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,6 +1,7 @@
 //! Rules for the files at the root of the repository.
 
 mod archives;
+mod crates;
 mod imports;
 
 use hailer_proto::registry;
