@@ -291,8 +291,9 @@ mod tests {
                 let end = flag.find(|c: char| !c.is_ascii_lowercase() && c != '-');
                 let flag = &flag[..end.unwrap_or(flag.len())];
                 let method = format!("pub fn {}", flag.replace('-', "_"));
-                let is_method =
-                    ["(", "<"].iter().any(|end| code.contains(&format!("{method}{end}")));
+                let is_method = ["(", "<"]
+                    .iter()
+                    .any(|end| code.contains(&format!("{method}{end}")));
                 assert!(
                     is_method || OTHER_FLAGS.contains(&flag),
                     "{command} --{flag}"

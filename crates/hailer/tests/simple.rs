@@ -82,7 +82,7 @@ fn dropping_the_results_stops_a_sweep() {
 
 #[test]
 fn mistakes_are_reported_before_the_first_probe() {
-    let error = Sweep::new(["a b/c"]).start().map(drop).unwrap_err();
+    let error = Sweep::new(["a..b"]).start().map(drop).unwrap_err();
     assert!(matches!(error, SweepError::Target(_)), "{error}");
     let error = Sweep::new(["127.0.0.1"]).exclude(["127.0.0.1/33"]);
     let error = error.run(|_| ()).unwrap_err();

@@ -2,8 +2,7 @@
 //!
 //! In: a status, an address. Out: a running [`ResponderPool`] and its boards.
 //!
-//! May import: `crate::respond`, `crate::respond::board`, `crate::respond::io`, `crate::support`,
-//! `hailer_proto`.
+//! May import: `crate::respond`, `crate::support`, `hailer_proto`.
 
 use super::{Board, ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool};
 use crate::support::catalog;

@@ -2,8 +2,8 @@
 //!
 //! In: targets, one value after the other. Out: results, to a function or an iterator.
 //!
-//! May import: `crate::support`, `crate::sweep`, `crate::sweep::io`, `crate::sweep::targets`,
-//! `crate::target`, `hailer_proto`.
+//! May import: `crate::sweep`, `crate::sweep::io`, `crate::sweep::targets`, `crate::target`,
+//! `hailer_proto`.
 
 use super::io::{run, run_threads};
 use super::targets::{Collector, Exclusions, ListSource, Shard, SourceConfig};
@@ -74,6 +74,7 @@ pub enum SweepError {
 impl Sweep {
     /// Returns a sweep of these servers: each target as in [`Target`](crate::Target), or a range of
     /// addresses such as `192.0.2.0/24`, `ugp://192.0.2.0/24:22000` or `192.0.2.1-192.0.2.9`.
+    /// As in the lines of a list, only the first word of each counts.
     pub fn new<T: Into<String>>(targets: impl IntoIterator<Item = T>) -> Self {
         Self {
             targets: targets.into_iter().map(Into::into).collect(),
