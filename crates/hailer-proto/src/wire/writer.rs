@@ -41,8 +41,11 @@ impl Writer<'_> {
 
 /// Returns the longest prefix of `text` with at most `limit` bytes that ends between characters.
 pub fn cut(text: &str, limit: usize) -> &str {
-    text.get(..text.floor_char_boundary(limit))
-        .unwrap_or_default()
+    let mut end = limit.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
 }
 
 #[cfg(test)]

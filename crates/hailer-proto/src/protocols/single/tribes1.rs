@@ -288,12 +288,11 @@ fn column_names(text: &[u8]) -> Vec<String> {
     let text = codepage::decode(text);
     let mut names = Vec::new();
     for (place, part) in text.split('\t').enumerate() {
-        let name = if place == 0 {
-            part
-        } else {
-            part.get(part.ceil_char_boundary(1)..).unwrap_or_default()
-        };
-        names.push(name.trim().to_lowercase());
+        let mut name = part.chars();
+        if place > 0 {
+            name.next();
+        }
+        names.push(name.as_str().trim().to_lowercase());
     }
     names
 }

@@ -359,7 +359,10 @@ impl<'a> Streams<'a> {
 
     /// Handles requests that are complete because nothing has followed them.
     fn end_pauses(&mut self, now: Duration) {
-        while let Some((_, place, number)) = self.pauses.pop_front_if(|(due, ..)| *due <= now) {
+        while let Some(&(due, place, number)) = self.pauses.front()
+            && due <= now
+        {
+            self.pauses.pop_front();
             let Some(Some(visit)) = self.visits.get_mut(place) else {
                 continue;
             };

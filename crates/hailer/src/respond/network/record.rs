@@ -126,7 +126,7 @@ pub(super) fn text(bytes: &[u8]) -> String {
 
 /// Cuts a text to the maximum length, at a character boundary.
 pub(super) fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(MAX_TEXT)]
+    hailer_proto::wire::cut(text, MAX_TEXT)
 }
 
 #[cfg(test)]
