@@ -219,7 +219,11 @@ fn failures(records: &[Record]) -> Vec<(&'static str, ArrayRef)> {
         (
             "error_kind",
             strings(records, |record| {
-                record.outcome.as_ref().err().map(|error| error.kind())
+                record
+                    .outcome
+                    .as_ref()
+                    .err()
+                    .map(|error| error.kind().as_str())
             }),
         ),
         (

@@ -35,7 +35,7 @@ pub(crate) fn exception<'py>(
     };
     let (protocol, address, sent, received) = latency_free_facts(error.transcript());
     make.bind(py).call1((
-        error.kind(),
+        error.kind().as_str(),
         error.to_string(),
         target,
         protocol,

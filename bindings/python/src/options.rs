@@ -1,9 +1,10 @@
 //! Options of queries and sweeps, from dictionaries whose keys are the arguments of the Python functions.
 
+use hailer::client::ClientConfig;
 use hailer::proto::model::Charset;
 use hailer::proto::{Ask, Depth, Protocol};
 use hailer::support::{catalog, check_source, parse_source};
-use hailer::{ClientConfig, sweep};
+use hailer::sweep;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::net::{IpAddr, SocketAddr};
@@ -138,14 +139,8 @@ impl QueryOptions {
             limits.timeout = seconds("timeout", timeout)?;
         }
         limits.retries = self.retries.unwrap_or(limits.retries);
-        let tries = limits
-            .timeout
-            .saturating_mul(limits.retries.saturating_add(1));
-        limits.deadline = match self.deadline {
-            Some(deadline) => seconds("deadline", deadline)?,
-            // A longer timeout has time for its retries, as in the tool.
-            None => limits.deadline.max(tries),
-        };
+        let deadline = self.deadline.map(|deadline| seconds("deadline", deadline));
+        limits.leave_time(deadline.transpose()?);
         Ok(())
     }
 
@@ -160,10 +155,10 @@ impl QueryOptions {
             rate if rate > 0.0 => Ok(rate),
             _ => Err(invalid(name, "expected a number above 0")),
         };
-        config.rate_limits.packets_per_second = rate("rate", of_sweep.rate)?;
-        config.rate_limits.per_prefix = rate("per_network", of_sweep.per_network)?;
+        config.rate_limits.rate = rate("rate", of_sweep.rate)?;
+        config.rate_limits.per_network = rate("per_network", of_sweep.per_network)?;
         if let Some(bandwidth) = of_sweep.bandwidth {
-            config.rate_limits.bits_per_second = rate("bandwidth", bandwidth)?;
+            config.rate_limits.bandwidth = rate("bandwidth", bandwidth)?;
         }
         config.max_in_flight = of_sweep.max_in_flight.unwrap_or(config.max_in_flight);
         config.max_memory = of_sweep.max_memory.unwrap_or(config.max_memory);
