@@ -50,7 +50,7 @@ impl GamedigError {
     /// `incomplete` for a missing part.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Failed { cause, .. } => cause.kind(),
+            Self::Failed { cause, .. } => cause.kind().as_str(),
             Self::Missing { .. } => "incomplete",
             _ => "type",
         }
