@@ -202,7 +202,7 @@ pub use client::Client;
 pub use error::Error;
 pub use hailer_proto as proto;
 pub use hailer_proto::Status;
-#[cfg(all(unix, feature = "respond"))]
+#[cfg(feature = "respond")]
 pub use respond::serve;
 pub use target::Target;
 

@@ -44,7 +44,6 @@ mod io;
 #[cfg(feature = "redis")]
 pub mod network;
 mod reason;
-#[cfg(unix)]
 mod serve;
 pub mod source;
 #[cfg(test)]
@@ -58,7 +57,6 @@ pub use engine::{
 };
 pub use io::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool, Service};
 pub use reason::{REASONS, Reason};
-#[cfg(unix)]
 pub use serve::{ServeError, Server, serve};
 
 /// Longest request read. No protocol has requests of more than 1,400 bytes.
