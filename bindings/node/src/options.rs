@@ -1,11 +1,11 @@
 //! Options of queries and sweeps, with the names of the tool's flags.
 
 use crate::invalid;
-use hailer::client::QueryLimits;
+use hailer::Target;
+use hailer::client::{ClientConfig, QueryLimits};
 use hailer::proto::{Ask, Charset, Depth, Protocol, Tls};
 use hailer::support::{catalog, parse_source};
 use hailer::sweep::{DefaultKinds, Shard, SweepConfig};
-use hailer::{ClientConfig, Target};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -221,9 +221,9 @@ impl Options {
         config.source = self.source()?;
         let limits = &mut config.rate_limits;
         for (name, given, limit) in [
-            ("rate", self.rate, &mut limits.packets_per_second),
-            ("bandwidth", self.bandwidth, &mut limits.bits_per_second),
-            ("perNetwork", self.per_network, &mut limits.per_prefix),
+            ("rate", self.rate, &mut limits.rate),
+            ("bandwidth", self.bandwidth, &mut limits.bandwidth),
+            ("perNetwork", self.per_network, &mut limits.per_network),
         ] {
             match given {
                 Some(rate) if rate > 0.0 => *limit = rate,

@@ -1,6 +1,7 @@
 //! Names as targets of a sweep: they are resolved ahead of time. The name server is part of the
 //! tests.
 
+use hailer::client::ClientConfig;
 use hailer::proto::Protocol;
 use hailer::proto::games::{Game, QueryPort};
 use hailer::proto::registry;
@@ -10,7 +11,7 @@ use hailer::sweep::{
     self, Collector, DefaultKinds, Exclusions, ListSource, Next, Position, ProbeResult,
     ProbeSource, Progress, Sink, SourceConfig, StreamSource, SweepConfig, Targets,
 };
-use hailer::{Client, ClientConfig, Error};
+use hailer::{Client, Error};
 use hailer_testkit::servers::GAME;
 use hailer_testkit::servers::dns::{Dns, Record};
 use std::collections::BTreeMap;
