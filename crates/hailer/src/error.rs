@@ -797,7 +797,7 @@ mod tests {
                     },
                     Error::Unreachable {
                         transcript: transcript(),
-                        cause: ErrorKind::NetworkUnreachable.into(),
+                        cause: io::ErrorKind::NetworkUnreachable.into(),
                     },
                     closed(),
                     Error::NoProtocol {
