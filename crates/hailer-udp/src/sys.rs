@@ -48,7 +48,8 @@ pub(crate) fn send<'a, const CONTROL: usize>(
             socket.as_raw_fd(),
             headers.as_mut_ptr().cast(),
             count as c_uint,
-            libc::MSG_DONTWAIT,
+            // The type is unsigned in musl.
+            libc::MSG_DONTWAIT as _,
         )
     };
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())

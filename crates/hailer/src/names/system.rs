@@ -20,15 +20,14 @@ pub(super) fn name_servers() -> Vec<SocketAddr> {
     /// Maximum size of the file.
     const MAX_BYTES: u64 = 64 * 1024;
     let mut text = Vec::new();
-    let read = std::fs::File::open("/etc/resolv.conf")
+    // A missing file is like an empty one.
+    let _ = std::fs::File::open("/etc/resolv.conf")
         .and_then(|file| file.take(MAX_BYTES).read_to_end(&mut text));
-    if read.is_err() {
-        return Vec::new();
-    }
     in_file(&text)
 }
 
-/// Returns the name servers that a file in the form of `/etc/resolv.conf` has.
+/// Returns the name servers that a file in the form of `/etc/resolv.conf` has. Without any, it is this
+/// machine, as for the C library.
 #[cfg(unix)]
 fn in_file(text: &[u8]) -> Vec<SocketAddr> {
     use resolv_conf::{Config, ScopedIp};
@@ -43,7 +42,11 @@ fn in_file(text: &[u8]) -> Vec<SocketAddr> {
             .next(),
         ip => Some(SocketAddr::new(ip.into(), PORT)),
     });
-    servers.take(MAX_SERVERS).collect()
+    let mut servers: Vec<SocketAddr> = servers.take(MAX_SERVERS).collect();
+    if servers.is_empty() {
+        servers.push((std::net::Ipv4Addr::LOCALHOST, PORT).into());
+    }
+    servers
 }
 
 /// Returns the name servers of all adapters that are connected. None if they are unknown.
@@ -81,6 +84,6 @@ mod tests {
         assert_eq!(servers.len(), MAX_SERVERS);
         assert_eq!(servers[..2], ["192.0.2.1:53", "[2001:db8::1]:53"]);
         assert!(servers[2].starts_with("[fe80::1%"), "{servers:?}");
-        assert_eq!(in_file(b""), []);
+        assert_eq!(in_file(b""), [SocketAddr::from(([127, 0, 0, 1], 53))]);
     }
 }
