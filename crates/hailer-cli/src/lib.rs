@@ -28,7 +28,9 @@ mod system;
 mod terminal;
 mod values;
 
-use clap::Parser;
+#[cfg(feature = "probe")]
+use clap::Command;
+use clap::{CommandFactory, Parser};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -39,7 +41,7 @@ pub fn main() -> ExitCode {
     let words = words(std::env::args_os().collect());
     let arguments = match args::Arguments::try_parse_from(&words) {
         Ok(arguments) => arguments,
-        Err(error) => match args::problem_line(&error, &words) {
+        Err(error) => match args::problem_line(&error, &args::Arguments::command(), &words) {
             Some(line) => return exit::code(Err(exit::Usage(line).into())),
             None => error.exit(),
         },
@@ -56,7 +58,9 @@ pub fn probe() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => {
             words.insert(words.len().min(1), "query".into());
-            match args::problem_line(&error, &words) {
+            // The definitions of the other commands would make the binary larger.
+            let tool = Command::new("hailer").subcommand(args::Probe::command().name("query"));
+            match args::problem_line(&error, &tool, &words) {
                 Some(line) => {
                     let line = line.replace("hailer query", "hailer-probe");
                     return exit::code(Err(exit::Usage(line).into()));

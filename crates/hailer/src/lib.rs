@@ -239,7 +239,7 @@ mod tests {
 
     /// Flags of `hailer query` and `hailer sweep` that are no methods: those of the command line and
     /// its output, and what the library has in another place.
-    const OTHER_FLAGS: [&str; 26] = [
+    const OTHER_FLAGS: [&str; 31] = [
         "all",             // Client::query_all
         "allow-private",   // lists of master servers
         "auth-token-file", // files are read by the tool
@@ -253,6 +253,12 @@ mod tests {
         "game",  // also in a target
         "games", // support::catalog
         "help",
+        // Conditions: support::condition.
+        "every",
+        "hold",
+        "if",
+        "until",
+        "wait-ready",
         "icon",
         "json",
         "long",

@@ -3,9 +3,8 @@
 //! Clap finds the errors; this module writes them. Flags that other tools have, or that earlier
 //! versions had, have a row in [`HINTS`].
 
-use super::Arguments;
 use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
-use clap::{Arg, Command, CommandFactory, Parser};
+use clap::{Arg, Command};
 use hailer::support::catalog;
 use std::error::Error as _;
 use std::ffi::OsString;
@@ -182,17 +181,17 @@ static EXAMPLES: &[(&str, &str)] = &[
     ("completions", "completions bash"),
 ];
 
-/// Returns the text of an error in these arguments, or `None` for help and version.
-pub(crate) fn line(error: &Error, words: &[OsString]) -> Option<String> {
-    let name = subcommand(words);
+/// Returns the text of an error in these arguments of the tool, or `None` for help and version.
+pub(crate) fn line(error: &Error, tool: &Command, words: &[OsString]) -> Option<String> {
+    let name = subcommand(tool, words);
     let of = |kind| context(error, kind);
     Some(match error.kind() {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
         | ErrorKind::DisplayVersion => return None,
-        ErrorKind::UnknownArgument => unknown(&of(ContextKind::InvalidArg), &name, words),
+        ErrorKind::UnknownArgument => unknown(&of(ContextKind::InvalidArg), &name, tool, words),
         ErrorKind::InvalidSubcommand => {
-            unknown_command(&of(ContextKind::InvalidSubcommand), &name, words)
+            unknown_command(&of(ContextKind::InvalidSubcommand), &name, tool, words)
         }
         ErrorKind::MissingRequiredArgument => {
             let missing = of(ContextKind::InvalidArg);
@@ -211,9 +210,9 @@ pub(crate) fn line(error: &Error, words: &[OsString]) -> Option<String> {
         ErrorKind::ArgumentConflict => conflict(error, &name, words),
         ErrorKind::InvalidValue if of(ContextKind::InvalidValue).is_empty() => {
             let argument = of(ContextKind::InvalidArg);
-            missing(error, &argument, option_of(&argument), words)
+            missing(error, &argument, option_of(&argument), tool, words)
         }
-        ErrorKind::InvalidValue | ErrorKind::ValueValidation => invalid_value(error, words),
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => invalid_value(error, tool, words),
         _ => {
             let rendered = error.render().to_string();
             let first = rendered.lines().next().unwrap_or_default();
@@ -238,25 +237,24 @@ fn option_of(argument: &str) -> &str {
 }
 
 /// Returns the subcommand, and that of `monitor` or `serve` behind it: `monitor add`.
-fn subcommand(words: &[OsString]) -> String {
-    let mut command = Arguments::command();
+fn subcommand(tool: &Command, words: &[OsString]) -> String {
+    let mut command = tool;
     let mut names = Vec::new();
     for word in words.iter().skip(1) {
         let Some(next) = word.to_str().and_then(|word| command.find_subcommand(word)) else {
             break;
         };
         names.push(next.get_name().to_owned());
-        command = next.clone();
+        command = next;
     }
     names.join(" ")
 }
 
 /// Returns the definition of a subcommand.
-fn definition(name: &str) -> Command {
-    let mut command = Arguments::command();
+fn definition<'a>(tool: &'a Command, name: &str) -> &'a Command {
+    let mut command = tool;
     for word in name.split_whitespace() {
-        let next = command.find_subcommand(word).cloned();
-        command = next.unwrap_or(command);
+        command = command.find_subcommand(word).unwrap_or(command);
     }
     command
 }
@@ -277,7 +275,7 @@ fn usage(error: &Error, name: &str) -> String {
 }
 
 /// Returns the text for an argument that the command does not have.
-fn unknown(argument: &str, name: &str, words: &[OsString]) -> String {
+fn unknown(argument: &str, name: &str, tool: &Command, words: &[OsString]) -> String {
     let option = option_of(argument);
     let main = name.split(' ').next().unwrap_or_default();
     let has_targets = ["query", "ping", "check", "watch", "sweep", "join"].contains(&main);
@@ -305,7 +303,7 @@ fn unknown(argument: &str, name: &str, words: &[OsString]) -> String {
             before.unwrap_or("--option")
         );
     }
-    let definition = definition(name);
+    let definition = definition(tool, name);
     let shown: Vec<&str> = definition
         .get_arguments()
         .filter(|argument| !argument.is_hide_set())
@@ -337,10 +335,10 @@ fn unexpected(word: &str, name: &str) -> String {
 }
 
 /// Returns the text for a word that is no subcommand.
-fn unknown_command(word: &str, name: &str, words: &[OsString]) -> String {
+fn unknown_command(word: &str, name: &str, tool: &Command, words: &[OsString]) -> String {
     if !name.is_empty() {
         return with_file(word, name).unwrap_or_else(|| {
-            let definition = definition(name);
+            let definition = definition(tool, name);
             let actions = definition.get_subcommands().map(Command::get_name);
             match catalog::closest(word, actions) {
                 Some(close) => {
@@ -350,8 +348,7 @@ fn unknown_command(word: &str, name: &str, words: &[OsString]) -> String {
             }
         });
     }
-    let definition = Arguments::command();
-    let shown = definition.get_subcommands();
+    let shown = tool.get_subcommands();
     let shown = shown.filter(|command| !command.is_hide_set());
     let close = catalog::closest(word, shown.map(Command::get_name));
     let is_target = word.contains(['.', ':']) || word == "localhost";
@@ -400,7 +397,7 @@ fn conflict(error: &Error, name: &str, words: &[OsString]) -> String {
 }
 
 /// Returns the text for a value that an option does not accept.
-fn invalid_value(error: &Error, words: &[OsString]) -> String {
+fn invalid_value(error: &Error, tool: &Command, words: &[OsString]) -> String {
     let argument = context(error, ContextKind::InvalidArg);
     let option = option_of(&argument);
     let value = context(error, ContextKind::InvalidValue);
@@ -416,7 +413,7 @@ fn invalid_value(error: &Error, words: &[OsString]) -> String {
             }
             expected
         }
-        _ => expected(error, option, words)
+        _ => expected(error, option, tool, words)
             .or(source)
             .unwrap_or_default(),
     };
@@ -425,13 +422,19 @@ fn invalid_value(error: &Error, words: &[OsString]) -> String {
 
 /// Returns the text for an option without a value. Lists its values, or has the error of its parser
 /// for an empty value.
-fn missing(error: &Error, argument: &str, option: &str, words: &[OsString]) -> String {
+fn missing(
+    error: &Error,
+    argument: &str,
+    option: &str,
+    tool: &Command,
+    words: &[OsString],
+) -> String {
     if let Some(ContextValue::Strings(values)) = error.get(ContextKind::ValidValue)
         && !values.is_empty()
     {
         return format!("{option} needs a value: one of {}", values.join(", "));
     }
-    let short = argument_of(option, words).and_then(|argument| argument.get_short());
+    let short = argument_of(option, tool, words).and_then(|argument| argument.get_short());
     let short = short.map(|letter| format!("-{letter}"));
     let is_option = |word: &OsString| {
         let word = word.to_str();
@@ -444,13 +447,17 @@ fn missing(error: &Error, argument: &str, option: &str, words: &[OsString]) -> S
             again[at].push("=");
         }
     }
-    let accepted = Arguments::try_parse_from(&again).err().and_then(|error| {
-        let is_same =
-            error.get(ContextKind::InvalidArg) == Some(&ContextValue::String(argument.to_owned()));
-        let is_about_value = is_same && error.kind() == ErrorKind::ValueValidation;
-        let own = expected(&error, option, words);
-        is_about_value.then(|| own.or_else(|| Some(error.source()?.to_string())))?
-    });
+    let accepted = tool
+        .clone()
+        .try_get_matches_from(&again)
+        .err()
+        .and_then(|error| {
+            let is_same = error.get(ContextKind::InvalidArg)
+                == Some(&ContextValue::String(argument.to_owned()));
+            let is_about_value = is_same && error.kind() == ErrorKind::ValueValidation;
+            let own = expected(&error, option, tool, words);
+            is_about_value.then(|| own.or_else(|| Some(error.source()?.to_string())))?
+        });
     match accepted {
         Some(expected) => format!("{option} needs a value: {expected}"),
         None => format!("{option} needs a value, as in `{argument}`"),
@@ -458,15 +465,15 @@ fn missing(error: &Error, argument: &str, option: &str, words: &[OsString]) -> S
 }
 
 /// Describes the numbers that an option accepts. `None` if the error is not about a number.
-fn expected(error: &Error, option: &str, words: &[OsString]) -> Option<String> {
+fn expected(error: &Error, option: &str, tool: &Command, words: &[OsString]) -> Option<String> {
     let source = error.source()?;
     if let Some(problem) = source.downcast_ref::<ParseIntError>() {
         return Some(match problem.kind() {
             IntErrorKind::PosOverflow => "the number is too large".into(),
             IntErrorKind::NegOverflow => "the number is too small".into(),
             _ => {
-                let argument = argument_of(option, words);
-                let defaults = argument.as_ref().map(Arg::get_default_values);
+                let argument = argument_of(option, tool, words);
+                let defaults = argument.map(Arg::get_default_values);
                 let example = defaults
                     .and_then(<[_]>::first)
                     .and_then(|text| text.to_str());
@@ -490,23 +497,26 @@ fn expected(error: &Error, option: &str, words: &[OsString]) -> Option<String> {
 }
 
 /// Returns the definition of an option of the subcommand.
-fn argument_of(option: &str, words: &[OsString]) -> Option<Arg> {
+fn argument_of<'a>(option: &str, tool: &'a Command, words: &[OsString]) -> Option<&'a Arg> {
     let name = words.get(1)?.to_str()?;
     let long = option.strip_prefix("--")?;
-    let mut command = Arguments::command();
-    let command = command.find_subcommand_mut(name)?;
-    let mut all = command.get_arguments();
+    let mut all = tool.find_subcommand(name)?.get_arguments();
     all.find(|argument| argument.get_long() == Some(long))
-        .cloned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::Arguments;
+    use clap::{CommandFactory, Parser};
 
     fn text(command: &str) -> Option<String> {
         let words: Vec<OsString> = command.split_whitespace().map(Into::into).collect();
-        line(&Arguments::try_parse_from(&words).err()?, &words)
+        line(
+            &Arguments::try_parse_from(&words).err()?,
+            &Arguments::command(),
+            &words,
+        )
     }
 
     #[test]
@@ -582,7 +592,8 @@ mod tests {
     #[test]
     fn hints_are_about_options_that_do_not_exist() {
         for (name, words, hint) in HINTS {
-            let definition = definition(name);
+            let tool = Arguments::command();
+            let definition = definition(&tool, name);
             let mut all: Vec<String> = Vec::new();
             for argument in definition.get_arguments() {
                 all.extend(argument.get_long().map(|long| format!("--{long}")));
