@@ -14,10 +14,9 @@ const COPIES: [(&str, &str); 1] = [(
 /// Files at the root that each archive has a copy of.
 const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 /// Keys of a manifest that all crates take from the workspace.
-const SHARED: [&str; 7] = [
+const SHARED: [&str; 6] = [
     "version",
     "edition",
-    "rust-version",
     "license",
     "homepage",
     "documentation",
