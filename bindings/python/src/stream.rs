@@ -11,6 +11,7 @@ use crate::arrow::{self, RecordBatch};
 use crate::query::{self, JobQueue};
 use crate::results::{Record, ResultObject};
 use hailer::Error;
+use hailer::client::ErrorKind;
 use hailer::sweep::{Counts, ProbeResult, Progress, Sink, Skipped};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -534,10 +535,10 @@ pub(crate) fn count(counts: &mut Counts, outcome: &Result<hailer::Answer, Error>
     counts.datagrams_received += u64::from(received);
     let number = match outcome.as_ref().map_err(Error::kind) {
         Ok(_) => &mut counts.answered,
-        Err("silence") => &mut counts.timed_out,
-        Err("port-closed") => &mut counts.port_closed,
-        Err("unreachable") => &mut counts.unreachable,
-        Err("name-not-found" | "lookup") => &mut counts.unresolved,
+        Err(ErrorKind::Silence) => &mut counts.timed_out,
+        Err(ErrorKind::PortClosed) => &mut counts.port_closed,
+        Err(ErrorKind::Unreachable) => &mut counts.unreachable,
+        Err(ErrorKind::NameNotFound | ErrorKind::Lookup) => &mut counts.unresolved,
         Err(_) => &mut counts.invalid,
     };
     *number += 1;
