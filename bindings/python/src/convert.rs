@@ -81,7 +81,7 @@ pub(crate) fn answer<'py>(
     } = answer;
     let sources_dict = PyDict::new(py);
     for source in sources {
-        sources_dict.set_item(&*source.field, source.protocol)?;
+        sources_dict.set_item(&*source.field, &*source.protocol)?;
     }
     types.answer.bind(py).call1((
         target,
@@ -183,7 +183,7 @@ fn player<'py>(py: Python<'py>, types: &Types, player: &Player) -> PyResult<Boun
 fn extras<'py>(py: Python<'py>, extras: &[Extra]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for extra in extras {
-        dict.set_item(extra.key, value(py, &extra.value)?)?;
+        dict.set_item(&*extra.key, value(py, &extra.value)?)?;
     }
     Ok(dict)
 }

@@ -10,7 +10,7 @@
 //! the compiler enforces this. Bytes, time ([`Epoch`]) and randomness ([`Cookie`], [`Keys`]) are
 //! arguments.
 //!
-//! Modules import only from modules further right: [`games`], [`testing`] > [`registry`] >
+//! Modules import only from modules further right: [`games`], [`testing`], `record` > [`registry`] >
 //! [`protocols`] > [`one_request`] > [`master`], [`protocol`] > [`sample`], [`token`] > [`model`] >
 //! [`wire`].
 //!
@@ -68,6 +68,8 @@ pub mod model;
 pub mod one_request;
 pub mod protocol;
 pub mod protocols;
+#[cfg(feature = "serde")]
+pub mod record;
 pub mod registry;
 pub mod sample;
 pub mod testing;

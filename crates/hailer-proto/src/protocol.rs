@@ -14,7 +14,7 @@
 //! - Timeouts, retries, rate limits and budgets are not here; they belong to the crate `hailer`.
 
 use crate::model::encoding::Charset;
-use crate::model::{Status, Value};
+use crate::model::{Codes, Status, Value};
 use crate::token::{Epoch, Keys};
 use crate::wire::{self, Deviation};
 use alloc::borrow::Cow;
@@ -150,6 +150,10 @@ pub struct Info {
     /// Whether the protocol declares the character set of its texts. Otherwise, clients
     /// [guess](crate::model::encoding) it.
     pub declares_charset: bool,
+    /// Returns the formatting codes of the texts of a status, where these do not follow from their
+    /// plain form: `§lbold §acolored` is bold to its end in one edition of Minecraft only. Otherwise
+    /// [`Codes::None`].
+    pub codes: fn(&Status) -> Codes,
     /// Whether some servers reply from another port than the one that they are queried at.
     pub has_replies_from_other_ports: bool,
     /// Ways in which clients find servers on the local network.
@@ -194,6 +198,7 @@ impl Info {
         dialect_of: None,
         instead_of: None,
         declares_charset: true,
+        codes: |_| Codes::None,
         has_replies_from_other_ports: false,
         discovery: &[],
         service: None,

@@ -7,7 +7,7 @@ use crate::protocols::{
     minecraft_bedrock, minecraft_status, mumble, netquake, onequery, openttd, quake, samp, single,
     teamspeak, teeworlds, ugp, unreal2, veloren,
 };
-use crate::wire::Notes;
+use crate::wire::{Deviation, Notes, UNREADABLE_MESSAGE};
 use alloc::{string::String, vec::Vec};
 
 /// All protocols. To add one, add a file or folder below `protocols` and a line here; `cargo test` names
@@ -101,6 +101,15 @@ pub fn responders() -> Vec<&'static dyn Protocol> {
 /// Returns the protocols that use datagrams and have a responder, in the same order.
 pub fn datagram_responders() -> impl Iterator<Item = &'static dyn Protocol> {
     datagram().filter(|protocol| protocol.info().has_responder)
+}
+
+/// Returns the deviation of a protocol with this name.
+pub fn deviation(name: &str) -> Option<&'static Deviation> {
+    let mut all = PROTOCOLS
+        .iter()
+        .flat_map(|protocol| protocol.info().deviations.iter().copied())
+        .chain([&UNREADABLE_MESSAGE]);
+    all.find(|deviation| deviation.name == name)
 }
 
 /// Returns the protocol with this id.

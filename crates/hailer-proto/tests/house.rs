@@ -234,21 +234,21 @@ fn extra_fields_are_documented_and_documented_ones_appear() {
             let Some(status) = status_of(&conversation) else {
                 continue;
             };
-            fields.extend(status.extra.iter().map(|extra| extra.key));
+            fields.extend(status.extra.iter().map(|extra| extra.key.to_string()));
             player_fields.extend(
                 status
                     .players
                     .list
                     .iter()
                     .flat_map(|player| &player.extra)
-                    .map(|extra| extra.key),
+                    .map(|extra| extra.key.to_string()),
             );
         }
         for (what, found, docs) in [
             ("fields", fields, info.fields),
             ("player_fields", player_fields, info.player_fields),
         ] {
-            let documented: BTreeSet<&str> = docs.iter().map(|doc| doc.key).collect();
+            let documented: BTreeSet<String> = docs.iter().map(|doc| doc.key.into()).collect();
             for key in found.difference(&documented) {
                 complaints.push(format!("{id}: document the extra `{key}` in Info.{what}"));
             }

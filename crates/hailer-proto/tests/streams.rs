@@ -721,10 +721,10 @@ fn long_replies_lose_icon_then_sample_then_mods() {
         for _ in 0..mods {
             rows.push([Some(&*"x".repeat(80)), Some("1")]);
         }
-        status.extra.push(hailer_proto::Extra {
-            key: "mods",
-            value: hailer_proto::Value::Rows(rows),
-        });
+        status.extra.push(hailer_proto::Extra::new(
+            "mods",
+            hailer_proto::Value::Rows(rows),
+        ));
         let player = hailer_proto::Player::named(Text::unformatted("y".repeat(name)));
         status.players.set_list(vec![player; 12]);
         let (reply, _) = send(&mut *connect(&status, &Options::default()), &[&request]);

@@ -43,10 +43,7 @@ pub fn plain(players: usize) -> Status {
             host: Some("192.0.2.9".into()),
             port: Some(2_345),
         }),
-        extra: vec![Extra {
-            key: "software",
-            value: Value::from("Software"),
-        }],
+        extra: vec![Extra::new("software", Value::from("Software"))],
         ..Status::default()
     };
     status.players.max = Some(players.max(100) as i64);

@@ -87,5 +87,5 @@ pub struct FieldSource {
     /// Name in the schema of answers, such as `version`, `players.list` or `extra.KEY`.
     pub field: Cow<'static, str>,
     /// Id of the protocol.
-    pub protocol: &'static str,
+    pub protocol: Cow<'static, str>,
 }

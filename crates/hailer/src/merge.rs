@@ -61,11 +61,12 @@ fn add(merged: &mut Answer, part: &Answer) {
     transcript.sent = transcript.sent.saturating_add(part.transcript.sent);
     transcript.received = transcript.received.saturating_add(part.transcript.received);
     let fields = add_status(&mut merged.status, &part.status);
-    merged.sources.extend(
-        fields
-            .into_iter()
-            .map(|field| FieldSource { field, protocol }),
-    );
+    merged
+        .sources
+        .extend(fields.into_iter().map(|field| FieldSource {
+            field,
+            protocol: protocol.into(),
+        }));
 }
 
 /// Adds the fields that `status` lacks. Returns their names.
@@ -108,7 +109,7 @@ fn add_status(status: &mut Status, other: &Status) -> Vec<Cow<'static, str>> {
     // Without a name and a number of players, the extras describe only the reply itself.
     let has_content = other.title().is_some() || other.players.online.is_some();
     for extra in other.extra.iter().filter(|_| has_content) {
-        if status.extra(extra.key).is_none() {
+        if status.extra(&extra.key).is_none() {
             added.push(format!("extra.{}", extra.key).into());
             status.extra.push(extra.clone());
         }
@@ -236,10 +237,7 @@ mod tests {
         let mut status = Status {
             name: Some(Text::unformatted("Main")),
             version: Some("1".into()),
-            extra: vec![Extra {
-                key: "edition",
-                value: Value::Int(1),
-            }],
+            extra: vec![Extra::new("edition", Value::Int(1))],
             ..Status::default()
         };
         status.players.online = Some(3);
@@ -259,14 +257,8 @@ mod tests {
                 value: "b".into(),
             }],
             extra: vec![
-                Extra {
-                    key: "edition",
-                    value: Value::Int(2),
-                },
-                Extra {
-                    key: "plugins",
-                    value: Value::Int(3),
-                },
+                Extra::new("edition", Value::Int(2)),
+                Extra::new("plugins", Value::Int(3)),
             ],
             ..Status::default()
         };
@@ -312,7 +304,7 @@ mod tests {
         let sources: Vec<_> = merged
             .sources
             .iter()
-            .map(|source| (&*source.field, source.protocol))
+            .map(|source| (&*source.field, &*source.protocol))
             .collect();
         let from_other = |field| (field, "minecraft-query");
         assert_eq!(

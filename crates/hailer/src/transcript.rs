@@ -37,6 +37,22 @@ impl Transcript {
     }
 }
 
+impl PartialEq for Transcript {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            protocol,
+            address,
+            sent,
+            received,
+            datagrams,
+            notes,
+        } = self;
+        protocol.id == other.protocol.id
+            && (address, sent, received) == (&other.address, &other.sent, &other.received)
+            && (datagrams, notes) == (&other.datagrams, &other.notes)
+    }
+}
+
 impl fmt::Debug for Transcript {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

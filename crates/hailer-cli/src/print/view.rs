@@ -32,7 +32,7 @@ pub(crate) fn answer(
 ) -> std::io::Result<()> {
     let status = &answer.status;
     heading(out, status, answer.transcript.protocol, target)?;
-    let own = status.extra.iter().map(|extra| title(extra.key).width());
+    let own = status.extra.iter().map(|extra| title(&extra.key).width());
     let width = own.max().unwrap_or(0).clamp(NAME_WIDTH, 2 * NAME_WIDTH);
     let mut row = |name: &str, value: &str| {
         let value = wrapped(value, width + 3);
@@ -72,7 +72,10 @@ pub(crate) fn answer(
         row("Join", &join)?;
     }
     for extra in &status.extra {
-        row(&title(extra.key), &line(&extra_text(extra), 4 * LINE_WIDTH))?;
+        row(
+            &title(&extra.key),
+            &line(&extra_text(extra), 4 * LINE_WIDTH),
+        )?;
     }
     row(
         "Players",
@@ -154,7 +157,7 @@ fn sources(answer: &Answer) -> String {
     for source in &answer.sources {
         match groups.iter_mut().find(|(id, _)| *id == source.protocol) {
             Some((_, fields)) => fields.push(&source.field),
-            None => groups.push((source.protocol, vec![&source.field])),
+            None => groups.push((&source.protocol, vec![&source.field])),
         }
     }
     let group = |(id, fields): &(&str, Vec<&str>)| {
@@ -332,10 +335,10 @@ fn list(out: &mut impl Write, status: &Status) -> std::io::Result<()> {
         all.any(|player| (member.value)(player).is_some())
     };
     let members: Vec<&Member<Player>> = PLAYER_MEMBERS.iter().filter(is_known).collect();
-    let mut keys: Vec<&'static str> = Vec::new();
+    let mut keys: Vec<&str> = Vec::new();
     for extra in players.list.iter().flat_map(|player| &player.extra) {
-        if !keys.contains(&extra.key) {
-            keys.push(extra.key);
+        if !keys.contains(&&*extra.key) {
+            keys.push(&extra.key);
         }
     }
     if !uuids && members.is_empty() && keys.is_empty() {

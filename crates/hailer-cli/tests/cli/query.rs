@@ -786,10 +786,9 @@ fn hostile() -> Status {
         ("name".into(), evil.into()),
         ("version".into(), evil.into()),
     ]);
-    status.extra.push(Extra {
-        key: "plugins",
-        value: Value::List(vec![plugin]),
-    });
+    status
+        .extra
+        .push(Extra::new("plugins", Value::List(vec![plugin])));
     status
         .players
         .list

@@ -21,6 +21,8 @@ pub use text::{
     Carets, Codes, Run, Style, Text, TextBuilder, TextColor, colored, is_control, printable,
     without_controls,
 };
+#[cfg(feature = "serde")]
+pub(crate) use value::read_extras;
 pub use value::{Extra, Rows, Value};
 
 use crate::wire::{Deviation, UNREADABLE_MESSAGE};
@@ -36,7 +38,12 @@ use compact_str::CompactString;
 ///
 /// Every field is optional, because protocols and servers differ. Numbers are as received,
 /// including negative ones.
-#[derive(Clone, Debug, Default, PartialEq)]
+///
+/// With the feature `serde`, a status that was written as JSON reads back to an equal one, with
+/// `Deserialize`. Two statuses are equal if they say the same, whatever
+/// [encoding](Self::is_utf8) the server used. Members that this version does not know are ignored,
+/// except extras, which are kept.
+#[derive(Clone, Debug, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Status {
     /// Name of the server.
@@ -85,6 +92,42 @@ pub struct Status {
     /// define the encoding. A responder then uses UTF-8 too.
     #[cfg_attr(feature = "serde", serde(skip))]
     pub is_utf8: bool,
+}
+
+impl PartialEq for Status {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            motd,
+            game,
+            mode,
+            map,
+            version,
+            players,
+            rules,
+            address,
+            has_password,
+            has_anti_cheat,
+            icon,
+            extra,
+            refused,
+            deviations,
+            is_utf8: _,
+        } = self;
+        (name, motd, game, mode, map, version)
+            == (
+                &other.name,
+                &other.motd,
+                &other.game,
+                &other.mode,
+                &other.map,
+                &other.version,
+            )
+            && (players, rules, address) == (&other.players, &other.rules, &other.address)
+            && (has_password, has_anti_cheat) == (&other.has_password, &other.has_anti_cheat)
+            && (icon, extra, refused) == (&other.icon, &other.extra, &other.refused)
+            && deviations == &other.deviations
+    }
 }
 
 /// Requests for lists of players, as the extra `unanswered` names them.
@@ -162,6 +205,22 @@ impl Status {
         Cow::Owned(status)
     }
 
+    /// Parses its texts anew with these codes, if that leaves their plain forms as they are. For a
+    /// status that was read from JSON, which has the plain forms but not the kind of codes: the
+    /// protocol knows them, see [`Protocol::codes`](crate::Protocol::codes).
+    pub fn assume_codes(&mut self, codes: Codes) {
+        if codes == Codes::None {
+            return;
+        }
+        let names = self.players.list.iter_mut().map(|player| &mut player.name);
+        for text in self.name.iter_mut().chain(&mut self.motd).chain(names) {
+            let assumed = codes.parse(text.raw());
+            if assumed.plain() == text.plain() {
+                *text = assumed;
+            }
+        }
+    }
+
     /// Calls `visit` for every text that is no [`Text`]: game, mode, map, version, rules, teams and
     /// extras.
     pub(crate) fn visit_strings(&mut self, visit: &mut impl FnMut(&mut CompactString)) {
@@ -237,7 +296,11 @@ impl Status {
 
 /// Player counts and the player list.
 #[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(default)
+)]
 pub struct Players {
     /// Players online as reported; can differ from the length of the list.
     pub online: Option<i64>,
@@ -266,14 +329,15 @@ pub enum Roster {
     Absent,
     /// The server requires an auth token for the list.
     Refused,
-    /// The length of the list differs from the reported number of players, or the list could not be
-    /// read.
-    Partial,
     /// The length of the list equals the reported number of players.
     Whole,
     /// The protocol lists only some players, chosen by the server. Owners also put other texts into
     /// such a list.
     Sample,
+    /// The length of the list differs from the reported number of players, or the list could not be
+    /// read. Also what JSON of a later version says and this one does not know.
+    #[cfg_attr(feature = "serde", serde(other))]
+    Partial,
 }
 
 impl Players {
@@ -327,8 +391,8 @@ impl Players {
 }
 
 /// Player of a status.
-#[derive(Clone, Debug, Default, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Player {
     /// Name shown in the game.
     pub name: Text,
@@ -336,7 +400,9 @@ pub struct Player {
     #[cfg_attr(
         feature = "serde",
         serde(
+            default,
             serialize_with = "value::uuid",
+            deserialize_with = "value::read_uuid",
             skip_serializing_if = "Option::is_none"
         )
     )]
@@ -344,8 +410,15 @@ pub struct Player {
     /// Points, kills or another score, as received.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub score: Option<i64>,
-    /// Time since the player joined, in seconds.
-    #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
+    /// Time since the player joined, in seconds. NaN if the server sends no number.
+    #[cfg_attr(
+        feature = "serde",
+        serde(
+            default,
+            deserialize_with = "value::read_time",
+            skip_serializing_if = "Option::is_none"
+        )
+    )]
     pub time_s: Option<f32>,
     /// Name or number of the player's team.
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -357,11 +430,35 @@ pub struct Player {
     #[cfg_attr(
         feature = "serde",
         serde(
+            default,
             serialize_with = "value::extras",
+            deserialize_with = "value::read_extras",
             skip_serializing_if = "Vec::is_empty"
         )
     )]
     pub extra: Vec<Extra>,
+}
+
+/// Times that are no numbers are equal.
+impl PartialEq for Player {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            uuid,
+            score,
+            time_s,
+            team,
+            latency_ms,
+            extra,
+        } = self;
+        let is_same_time = match (time_s, other.time_s) {
+            (Some(a), Some(b)) => value::is_same_number((*a).into(), b.into()),
+            (a, b) => a.is_none() && b.is_none(),
+        };
+        is_same_time
+            && (name, uuid, score) == (&other.name, &other.uuid, &other.score)
+            && (team, latency_ms, extra) == (&other.team, &other.latency_ms, &other.extra)
+    }
 }
 
 impl Player {
@@ -376,7 +473,7 @@ impl Player {
 
 /// A setting that the owner publishes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Rule {
     /// Name of the setting.
     pub key: CompactString,
@@ -386,7 +483,7 @@ pub struct Rule {
 
 /// An address in the configuration of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct Address {
     /// IP address or name.
     pub host: Option<CompactString>,

@@ -17,8 +17,8 @@ use memchr::memchr_iter;
 /// characters, so their results are safe to print to a terminal. [`Text::raw`] is the text as
 /// received, unfiltered.
 ///
-/// Texts are equal if they have the same bytes, styles and encoding, regardless of their
-/// [codes](Text::codes).
+/// Texts are equal if they have the same characters and styles, regardless of their
+/// [codes](Text::codes) and of the encoding that they were received in.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
     /// The text as received. Texts of up to 24 bytes are not allocated: there are many names of
@@ -31,11 +31,24 @@ pub struct Text {
 
 impl PartialEq for Text {
     fn eq(&self, other: &Self) -> bool {
-        self.raw == other.raw && self.format == other.format
+        self.raw == other.raw && (self.styled() == other.styled() || pieces(self).eq(pieces(other)))
     }
 }
 
 impl Eq for Text {}
+
+/// Returns the runs that show something, neighbors with one style as one.
+fn pieces(text: &Text) -> impl Iterator<Item = Run> {
+    let mut runs = text.all_runs().filter(|run| run.start < run.end).peekable();
+    core::iter::from_fn(move || {
+        let mut run = runs.next()?;
+        while let Some(next) = runs.next_if(|next| next.start == run.end && next.style == run.style)
+        {
+            run.end = next.end;
+        }
+        Some(run)
+    })
+}
 
 /// Formatting codes of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -485,6 +498,10 @@ impl Text {
     /// Parses text whose form without codes is known: with the first kind of codes that gives this
     /// form, or else with Minecraft's section-sign codes.
     pub fn with_plain(raw: &str, plain: &str) -> Self {
+        let text = Self::unformatted(raw);
+        if text.to_plain() == plain {
+            return text;
+        }
         let carets = [
             Carets::Alphanumeric,
             Carets::Visible,
@@ -495,7 +512,6 @@ impl Text {
             Carets::Savage,
         ];
         let first = [
-            Self::unformatted(raw),
             Self::legacy(raw),
             Self::bedrock(raw),
             Self::unreal(raw),
@@ -624,18 +640,23 @@ impl Text {
 
     /// Returns the runs with their styles, without codes, but with control characters.
     pub fn runs(&self) -> impl Iterator<Item = (Style, &str)> {
+        self.all_runs()
+            .filter_map(|run| Some((run.style, self.raw.get(run.start..run.end)?)))
+    }
+
+    /// Returns the runs; without any, the whole text.
+    fn all_runs(&self) -> impl Iterator<Item = Run> {
         let whole = Run {
             start: 0,
             end: self.raw.len(),
             style: Style::default(),
         };
         let styled = self.styled();
-        let runs = styled
+        styled
             .is_empty()
             .then_some(whole)
             .into_iter()
-            .chain(styled.iter().copied());
-        runs.filter_map(|run| Some((run.style, self.raw.get(run.start..run.end)?)))
+            .chain(styled.iter().copied())
     }
 
     /// Returns the codes that the text was parsed with. It does not need to have any.
@@ -782,6 +803,24 @@ impl serde::Serialize for Text {
         text.serialize_field("plain", &self.plain())?;
         text.serialize_field("raw", &self.raw)?;
         text.end()
+    }
+}
+
+/// Parses the raw form so that it has the plain form: see [`Text::with_plain`]. Without a raw form,
+/// the plain one is the text.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Text {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(serde::Deserialize)]
+        struct Forms {
+            plain: String,
+            raw: Option<CompactString>,
+        }
+        let Forms { plain, raw } = serde::Deserialize::deserialize(deserializer)?;
+        Ok(match raw {
+            Some(raw) => Self::with_plain(&raw, &plain),
+            None => Self::unformatted(plain),
+        })
     }
 }
 

@@ -1,11 +1,15 @@
 //! Values of extra fields and of options.
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use compact_str::CompactString;
 
 /// Value of an extra field or of an option.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// Values are equal if they mean the same in JSON: rows are equal to a list of tables, a point to a
+/// list of three numbers, and all numbers that JSON does not have, such as NaN, to each other.
+#[derive(Clone, Debug)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(untagged))]
 #[non_exhaustive]
 pub enum Value {
@@ -28,16 +32,73 @@ pub enum Value {
     Point([f64; 3]),
 }
 
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Bool(a), Self::Bool(b)) => a == b,
+            (Self::Int(a), Self::Int(b)) => a == b,
+            (Self::Float(a), Self::Float(b)) => is_same_number(*a, *b),
+            (Self::Str(a), Self::Str(b)) => a == b,
+            (Self::List(a), Self::List(b)) => a == b,
+            (Self::Table(a), Self::Table(b)) => a == b,
+            (Self::Rows(a), Self::Rows(b)) => a == b,
+            (Self::Rows(rows), Self::List(list)) | (Self::List(list), Self::Rows(rows)) => {
+                rows.is_list(list)
+            }
+            (Self::Point(a), Self::Point(b)) => {
+                a.iter().zip(b).all(|(a, b)| is_same_number(*a, *b))
+            }
+            (Self::Point(point), Self::List(list)) | (Self::List(list), Self::Point(point)) => {
+                let is_axis = |(axis, value): (&f64, &Self)| *value == Self::Float(*axis);
+                list.len() == point.len() && point.iter().zip(list).all(is_axis)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Returns whether two numbers are equal, or both are none that JSON has.
+pub(super) fn is_same_number(a: f64, b: f64) -> bool {
+    a == b || !a.is_finite() && !b.is_finite()
+}
+
 /// Tables of text with the same names, in one allocation. A list of [tables](Value::Table) needs
 /// one for each.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Rows {
     /// Names of the columns. A reference to the slice reference, which keeps a value small.
     columns: &'static &'static [&'static str],
     cells: Vec<Option<CompactString>>,
 }
 
+/// Rows are equal if they have the same names and texts.
+impl PartialEq for Rows {
+    fn eq(&self, other: &Self) -> bool {
+        let (rows, others) = (self.iter(), other.iter());
+        rows.len() == others.len() && rows.zip(others).all(|(row, other)| row.eq(other))
+    }
+}
+
 impl Rows {
+    /// Returns whether a list has the same tables.
+    fn is_list(&self, list: &[Value]) -> bool {
+        self.len() == list.len()
+            && self.iter().zip(list).all(|(mut row, value)| {
+                let Value::Table(entries) = value else {
+                    return false;
+                };
+                let is_same = entries
+                    .iter()
+                    .all(|(key, value)| match (row.next(), value) {
+                        (Some((name, cell)), Value::Str(text)) => {
+                            key.as_str() == name && text.as_str() == cell
+                        }
+                        _ => false,
+                    });
+                is_same && row.next().is_none()
+            })
+    }
+
     /// Creates an empty list with this capacity.
     pub fn with_capacity(columns: &'static &'static [&'static str], rows: usize) -> Self {
         Self {
@@ -188,17 +249,18 @@ fn named<'a, T: core::fmt::Display>(
 /// A field of one protocol: a key documented in its [`Info`](crate::Info), and a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extra {
-    /// Kebab-case name from `Info::fields` or `Info::player_fields`.
-    pub key: &'static str,
+    /// Kebab-case name from `Info::fields` or `Info::player_fields`. One that was read from JSON may
+    /// be from another version.
+    pub key: Cow<'static, str>,
     /// Value as the server sent it.
     pub value: Value,
 }
 
 impl Extra {
     /// Creates an extra field.
-    pub fn new(key: &'static str, value: impl Into<Value>) -> Self {
+    pub fn new(key: impl Into<Cow<'static, str>>, value: impl Into<Value>) -> Self {
         Self {
-            key,
+            key: key.into(),
             value: value.into(),
         }
     }
@@ -209,7 +271,7 @@ pub(super) fn extras<S: serde::Serializer>(
     extras: &[Extra],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(extras.iter().map(|extra| (extra.key, &extra.value)))
+    serializer.collect_map(extras.iter().map(|extra| (&*extra.key, &extra.value)))
 }
 
 #[cfg(feature = "serde")]
@@ -232,6 +294,116 @@ impl serde::Serialize for Rows {
         }
         serializer.collect_seq(self.iter().map(|row| Row(core::cell::Cell::new(Some(row)))))
     }
+}
+
+/// Values as JSON has them: rows are read as a list of tables, a point as a list of numbers, and
+/// `null` as NaN.
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Value {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ValueVisitor)
+    }
+}
+
+#[cfg(feature = "serde")]
+struct ValueVisitor;
+
+#[cfg(feature = "serde")]
+impl<'de> serde::de::Visitor<'de> for ValueVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
+        Ok(Value::Bool(flag))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
+        Ok(Value::Int(number))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
+        Ok(i64::try_from(number).map_or(Value::Float(number as f64), Value::Int))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        Ok(Value::Float(number))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(text.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Float(f64::NAN))
+    }
+
+    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(value) = seq.next_element()? {
+            values.push(value);
+        }
+        Ok(Value::List(values))
+    }
+
+    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(entry) = map.next_entry()? {
+            entries.push(entry);
+        }
+        Ok(Value::Table(entries))
+    }
+}
+
+/// Reads extras in the order of the object.
+#[cfg(feature = "serde")]
+pub(crate) fn read_extras<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Extra>, D::Error> {
+    struct ExtrasVisitor;
+    impl<'de> serde::de::Visitor<'de> for ExtrasVisitor {
+        type Value = Vec<Extra>;
+
+        fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+            f.write_str("an object of values")
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(
+            self,
+            mut map: A,
+        ) -> Result<Vec<Extra>, A::Error> {
+            let mut extras = Vec::new();
+            while let Some((key, value)) = map.next_entry::<String, Value>()? {
+                extras.push(Extra::new(key, value));
+            }
+            Ok(extras)
+        }
+    }
+    deserializer.deserialize_map(ExtrasVisitor)
+}
+
+/// Reads a UUID, or `null`.
+#[cfg(feature = "serde")]
+pub(super) fn read_uuid<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<[u8; 16]>, D::Error> {
+    let text: Option<String> = serde::Deserialize::deserialize(deserializer)?;
+    let read = |text: String| {
+        let problem = || serde::de::Error::custom("a UUID has 32 hexadecimal digits");
+        super::uuid_from_text(&text).ok_or_else(problem)
+    };
+    text.map(read).transpose()
+}
+
+/// Reads a time. `null` is a time that is no number; a time that is not there is unknown.
+#[cfg(feature = "serde")]
+pub(super) fn read_time<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<f32>, D::Error> {
+    let time: Option<f32> = serde::Deserialize::deserialize(deserializer)?;
+    Ok(Some(time.unwrap_or(f32::NAN)))
 }
 
 #[cfg(feature = "serde")]

@@ -429,10 +429,7 @@ fn status(bytes: &[u8]) -> Status {
             host: Some(next()),
             port: Some(bytes.len() as u16),
         }),
-        extra: alloc::vec![Extra {
-            key: "software",
-            value: Value::from(next())
-        }],
+        extra: alloc::vec![Extra::new("software", Value::from(next()))],
         ..Status::default()
     };
     status.players.max = i64::try_from(bytes.len()).ok();

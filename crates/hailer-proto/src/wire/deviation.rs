@@ -1,7 +1,8 @@
 //! Names for deviations of real servers.
 
-/// A deviation from the protocol that some real servers have, and that the client accepts.
-#[derive(Debug, PartialEq, Eq)]
+/// A deviation from the protocol that some real servers have, and that the client accepts. Those with
+/// one name are equal, although each protocol has its own sentence.
+#[derive(Debug)]
 pub struct Deviation {
     /// Kebab-case name, as on the spec page.
     pub name: &'static str,
@@ -9,11 +10,25 @@ pub struct Deviation {
     pub help: &'static str,
 }
 
+impl PartialEq for Deviation {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Deviation {}
+
 /// A later message of an answer does not parse. The client keeps what it read before. Any protocol
 /// whose answers have several messages can have it, so it is not in [`Info`](crate::Info).
 pub static UNREADABLE_MESSAGE: Deviation = Deviation {
     name: "unreadable-message",
     help: "a later message of the answer is unreadable; the status of the messages before it is kept",
+};
+
+/// A deviation of a status that was read from JSON, which this version does not know.
+pub static UNKNOWN_DEVIATION: Deviation = Deviation {
+    name: "unknown-deviation",
+    help: "a deviation that this version of Hailer does not know",
 };
 
 /// Declares a protocol's deviations: `CONSTANT "name" "help";`, in the order of its spec page, and `ALL`

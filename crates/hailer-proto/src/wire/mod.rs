@@ -25,7 +25,7 @@ pub mod xml;
 
 pub(crate) use crc::crc32;
 pub(crate) use deviation::deviations;
-pub use deviation::{Deviation, UNREADABLE_MESSAGE};
+pub use deviation::{Deviation, UNKNOWN_DEVIATION, UNREADABLE_MESSAGE};
 pub use notes::{Field, Notes};
 pub use reader::Reader;
 pub(crate) use text::whole_number;

@@ -7,7 +7,7 @@ use super::{Cost, Finding, NO_SERVER, Outcome, Requirement, Severity, Suite};
 use hailer_proto::Info;
 use hailer_proto::model::printable;
 use hailer_proto::wire::counted;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -69,7 +69,8 @@ impl CheckResults<'_> {
 }
 
 /// Number of results of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ResultCounts {
     /// Requirements that the server meets.
     pub pass: usize,

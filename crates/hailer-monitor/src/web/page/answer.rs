@@ -123,7 +123,7 @@ impl Details {
             let value = text(&extra.value);
             details
                 .extras
-                .push(Entry::new(&title(extra.key), help, &value));
+                .push(Entry::new(&title(&extra.key), help, &value));
         }
         for deviation in status.deviations.iter().take(MAX_ENTRIES) {
             let entry = Entry::new(deviation.name, deviation.help, "");
@@ -347,7 +347,7 @@ fn named(out: &mut String, nth: usize, key: &str, value: &Value) {
 
 /// Formats a field of a player. A flag is its name, or nothing.
 fn of_player(extra: &Extra) -> Option<String> {
-    let key = match extra.key {
+    let key = match &*extra.key {
         "text" => "text of the owner".to_owned(),
         key => key.replace('-', " "),
     };

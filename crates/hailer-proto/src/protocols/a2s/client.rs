@@ -971,7 +971,7 @@ mod tests {
             ("keywords", "a,b".into()),
             ("game-id", "18374686479671626080".into()),
         ] {
-            status.extra.push(Extra { key, value });
+            status.extra.push(Extra::new(key, value));
         }
         status
     }

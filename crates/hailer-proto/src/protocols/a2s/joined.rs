@@ -106,10 +106,7 @@ pub(super) fn describe<'a>(
         let value = Value::from(&*decode(&values.concat()).0);
         let is_described = extras.iter().any(|extra| extra.key == "description");
         if first.stem == DESCRIPTION && !is_described {
-            extras.push(Extra {
-                key: "description",
-                value,
-            });
+            extras.push(Extra::new("description", value));
         } else {
             texts.push((decode(first.stem).0.into(), value));
         }

@@ -132,7 +132,7 @@ fn status(info: &Info, has_players: bool) -> Box<Status> {
         }
         status.players.set_list(players);
     }
-    let mut add = |key, value| status.extra.push(Extra { key, value });
+    let mut add = |key, value| status.extra.push(Extra::new(key, value));
     add("min-version", Value::Int(info.min_version.into()));
     add("max-version", Value::Int(info.max_version.into()));
     if !info.options.is_empty() {

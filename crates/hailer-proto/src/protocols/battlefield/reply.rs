@@ -111,7 +111,7 @@ pub(super) fn read_info(words: &[&[u8]], status: &mut Status, notes: &mut Notes)
     status.map = w.text();
     let mut extra: Vec<Extra> = Vec::new();
     let mut add = |key, value: Option<Value>| {
-        extra.extend(value.map(|value| Extra { key, value }));
+        extra.extend(value.map(|value| Extra::new(key, value)));
     };
     add("rounds-played", w.number().map(Value::Int));
     add("rounds", w.number().map(Value::Int));

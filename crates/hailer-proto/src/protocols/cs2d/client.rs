@@ -149,7 +149,7 @@ fn status(server: &Server<'_>) -> Box<Status> {
     status.players.online = Some(server.online.into());
     status.players.max = Some(server.max.into());
     status.players.bots = server.bots.map(i64::from);
-    let mut add = |key, value| status.extra.push(Extra { key, value });
+    let mut add = |key, value| status.extra.push(Extra::new(key, value));
     if let Some(number) = server.mode
         && mode.is_none()
     {

@@ -47,9 +47,6 @@ pub(crate) fn status(seed: u64, games: &[(&str, &str)], port: u16) -> Status {
             ])
         })
         .collect();
-    status.extra.push(Extra {
-        key: "teams",
-        value: Value::List(teams),
-    });
+    status.extra.push(Extra::new("teams", Value::List(teams)));
     server.finish()
 }

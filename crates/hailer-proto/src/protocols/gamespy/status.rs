@@ -288,10 +288,7 @@ impl<'a> Reply<'a> {
         }
         if !teams.is_empty() {
             let teams = teams.into_iter().map(|(_, team)| team).collect();
-            status.extra.push(Extra {
-                key: "teams",
-                value: Value::List(teams),
-            });
+            status.extra.push(Extra::new("teams", Value::List(teams)));
         }
         self.is_utf8()
     }
@@ -347,10 +344,9 @@ impl<'a> Reply<'a> {
             .skip(online)
             .filter_map(|row| name(row));
         let stale = stale.map(|name| Value::Str(by_content(name).0.into()));
-        status.extra.push(Extra {
-            key: "stale-players",
-            value: Value::List(stale.collect()),
-        });
+        status
+            .extra
+            .push(Extra::new("stale-players", Value::List(stale.collect())));
         let first_stale = self.players.keys().nth(online).copied();
         if let Some(first_stale) = first_stale {
             self.players.split_off(&first_stale);
@@ -372,13 +368,9 @@ impl<'a> Reply<'a> {
         rows.map(|(position, (&row, fields))| {
             let mut player = player(fields, first_team, teams, codes);
             if self.has_slots && position as u64 != u64::from(row) {
-                player.extra.insert(
-                    0,
-                    Extra {
-                        key: "slot",
-                        value: Value::Int(row.into()),
-                    },
-                );
+                player
+                    .extra
+                    .insert(0, Extra::new("slot", Value::Int(row.into())));
             }
             player
         })
@@ -520,10 +512,9 @@ fn player(fields: &Fields<'_>, first_team: u32, teams: &[(u32, Value)], codes: C
         }
     }
     if !others.is_empty() {
-        player.extra.push(Extra {
-            key: "fields",
-            value: Value::Table(others),
-        });
+        player
+            .extra
+            .push(Extra::new("fields", Value::Table(others)));
     }
     player
 }

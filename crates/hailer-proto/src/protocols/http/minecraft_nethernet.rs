@@ -29,6 +29,7 @@ pub static PROTOCOL: HttpFiles = HttpFiles {
             Doc::new("level-name", "Name of the world"),
         ],
         has_responder: true,
+        codes: |_| Codes::Bedrock,
         ..Info::HTTP
     },
     files: &[File::new("status", "request for the status", PATH)],

@@ -75,7 +75,9 @@ fn status(pong: Pong<'_>) -> Status {
     let guid = pong.guid.to_string();
     let other_guid = text.guid.as_deref().filter(|text| **text != guid);
     let mut add = |key, value: Option<Value>| {
-        status.extra.extend(value.map(|value| Extra { key, value }));
+        status
+            .extra
+            .extend(value.map(|value| Extra::new(key, value)));
     };
     add("edition", text.edition.as_deref().map(Value::from));
     let odd_protocol = text.odd_protocol.filter(|text| !text.is_empty());

@@ -21,6 +21,7 @@ mod server;
 pub use client::BedrockExchange;
 pub use server::{BedrockConfig, BedrockResponder};
 
+use crate::model::Codes;
 use crate::protocol::{Amplification, Composed, Discovery, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
 
@@ -61,6 +62,7 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    codes: |_| Codes::Bedrock,
     ..Info::DATAGRAM
 };
 

@@ -50,19 +50,17 @@ impl ModList {
     /// Adds the extras of this list to a status.
     pub(super) fn add_to(self, status: &mut Status) {
         const KEYS: [&str; 4] = ["mod-loader", "mods", "channels", "mods-truncated"];
-        status.extra.retain(|extra| !KEYS.contains(&extra.key));
+        status.extra.retain(|extra| !KEYS.contains(&&*extra.key));
         status.extra.push(Extra::new("mod-loader", self.loader));
         if !self.mods.is_empty() {
-            status.extra.push(Extra {
-                key: "mods",
-                value: Value::Rows(self.mods),
-            });
+            status
+                .extra
+                .push(Extra::new("mods", Value::Rows(self.mods)));
         }
         if !self.channels.is_empty() {
-            status.extra.push(Extra {
-                key: "channels",
-                value: Value::Rows(self.channels),
-            });
+            status
+                .extra
+                .push(Extra::new("channels", Value::Rows(self.channels)));
         }
         if self.is_truncated {
             status.extra.push(Extra::new("mods-truncated", true));
@@ -472,10 +470,10 @@ mod tests {
         (status, notes.met().map(|met| met.name).collect())
     }
 
-    fn shown(status: &Status) -> Vec<(&'static str, String)> {
+    fn shown(status: &Status) -> Vec<(&str, String)> {
         let extras = status.extra.iter();
         extras
-            .map(|extra| (extra.key, extra.value.to_string()))
+            .map(|extra| (&*extra.key, extra.value.to_string()))
             .collect()
     }
 
@@ -660,10 +658,7 @@ mod tests {
         for i in 0..9_999 {
             rows.push([Some(&*alloc::format!("mod_number_{i}")), Some("1.0"), None]);
         }
-        status.extra.push(Extra {
-            key: "mods",
-            value: Value::Rows(rows),
-        });
+        status.extra.push(Extra::new("mods", Value::Rows(rows)));
         let mut out = Vec::new();
         write(&status, &mut out);
         let (back, met) = read(core::str::from_utf8(&out[b",\"forgeData\":".len()..]).unwrap());

@@ -257,10 +257,7 @@ fn describe(server: &Server<'_>, status: &mut Status) {
     status.players.online = Some(server.online.into());
     status.players.max = Some(server.max.into());
     let version = Value::Int(server.version.into());
-    status.extra.push(Extra {
-        key: "protocol-version",
-        value: version,
-    });
+    status.extra.push(Extra::new("protocol-version", version));
 }
 
 fn player(sent: &WirePlayer<'_>) -> Player {

@@ -486,7 +486,7 @@ fn describe_v1(reply: &v1::Reply<'_>, status: &mut Status) {
         host: None,
         port: Some(port),
     });
-    let mut add = |key, value| status.extra.push(Extra { key, value });
+    let mut add = |key, value| status.extra.push(Extra::new(key, value));
     if reply.layout == v1::Layout::OneQuery {
         if info.protocol_version != 0 {
             add("protocol-version", Value::Int(info.protocol_version.into()));
@@ -529,10 +529,7 @@ fn list_v1(reply: &v1::Reply<'_>, status: &mut Status) {
             rows.push([Some(&*id), version.as_deref(), state]);
         }
         let value = Value::Rows(rows);
-        status.extra.push(Extra {
-            key: "plugins",
-            value,
-        });
+        status.extra.push(Extra::new("plugins", value));
     }
     if !reply.servers.is_empty() {
         let servers = reply.servers.iter().map(|server| {
@@ -544,10 +541,9 @@ fn list_v1(reply: &v1::Reply<'_>, status: &mut Status) {
                 ("up".into(), Value::Bool(server.is_online)),
             ])
         });
-        status.extra.push(Extra {
-            key: "servers",
-            value: Value::List(servers.collect()),
-        });
+        status
+            .extra
+            .push(Extra::new("servers", Value::List(servers.collect())));
     }
 }
 

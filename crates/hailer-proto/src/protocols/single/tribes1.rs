@@ -220,10 +220,9 @@ fn describe_player(sent: &WirePlayer<'_>, columns: &[String], teams: &[Team<'_>]
         }
     }
     if !others.is_empty() {
-        player.extra.push(Extra {
-            key: "columns",
-            value: Value::Table(others),
-        });
+        player
+            .extra
+            .push(Extra::new("columns", Value::Table(others)));
     }
     player
 }

@@ -347,10 +347,7 @@ fn teams(teams: Vec<Team<'_>>) -> Extra {
         add("color", team.color.map(|color| i64::from(color).into()));
         Value::Table(table)
     };
-    Extra {
-        key: "teams",
-        value: Value::List(teams.into_iter().map(table).collect()),
-    }
+    Extra::new("teams", Value::List(teams.into_iter().map(table).collect()))
 }
 
 /// Returns a text without control characters, or `None` if it is empty.
@@ -680,7 +677,10 @@ mod tests {
             ("password", true.into()),
             ("os", "Win".into()),
         ];
-        assert_eq!(status.extra, extra.map(|(key, value)| Extra { key, value }));
+        assert_eq!(
+            status.extra,
+            extra.map(|(key, value)| Extra::new(key, value))
+        );
     }
 
     /// Queries a responder. Every `lost`-th datagram is lost, and every reply arrives twice.
@@ -757,10 +757,7 @@ mod tests {
                 Extra::new("deaths", 4),
                 Extra::new("ping", 55),
                 Extra::new("joined", 1_700_000_000),
-                Extra {
-                    key: "position",
-                    value: Value::Point([1.5, -2.0, 10.0]),
-                },
+                Extra::new("position", Value::Point([1.5, -2.0, 10.0])),
                 Extra::new("health", 98),
                 Extra::new("armour", 0),
                 Extra::new("skin", 21),
@@ -780,10 +777,10 @@ mod tests {
             Extra::new("game-id", 1),
             Extra::new("password", true),
             Extra::new("os", "Linux"),
-            Extra {
-                key: "teams",
-                value: Value::List([table("Red", 255), table("Blue", 65_280)].into()),
-            },
+            Extra::new(
+                "teams",
+                Value::List([table("Red", 255), table("Blue", 65_280)].into()),
+            ),
         ]
         .into();
         reported.players.max = Some(128);

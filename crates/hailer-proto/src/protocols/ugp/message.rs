@@ -410,7 +410,7 @@ fn player<'a>(
         extra: Vec::with_capacity(room),
         ..Player::default()
     };
-    let mut say = |key, value: Value| player.extra.push(Extra { key, value });
+    let mut say = |key, value: Value| player.extra.push(Extra::new(key, value));
     if fields & player::ID != 0 {
         say("id", i64::from(r.u8("id")?).into());
     }

@@ -281,10 +281,9 @@ impl Unreal2Exchange {
                 let name = Text::unreal(name).plain();
                 (name.into(), Value::Int(score))
             });
-            status.extra.push(Extra {
-                key: "scoreboard",
-                value: Value::Table(lines.collect()),
-            });
+            status
+                .extra
+                .push(Extra::new("scoreboard", Value::Table(lines.collect())));
         }
         status.deviations = self.notes.met().collect();
         Step::Done(status)
@@ -311,10 +310,9 @@ impl Unreal2Exchange {
             .filter(|(key, _)| key.eq_ignore_ascii_case("Mutator"));
         let mutators: Vec<Value> = mutators.map(|(_, name)| name.clone().into()).collect();
         if !mutators.is_empty() {
-            status.extra.push(Extra {
-                key: "mutators",
-                value: Value::List(mutators),
-            });
+            status
+                .extra
+                .push(Extra::new("mutators", Value::List(mutators)));
         }
         let own = rules.into_iter();
         let own = own.filter(|(key, _)| key != RULE_COUNT && key != LISTED_PLAYERS);
@@ -358,7 +356,9 @@ fn status(info: &Info<'_>) -> Box<Status> {
         status.address = Some(Address { host, port });
     }
     let mut add = |key, value: Option<Value>| {
-        status.extra.extend(value.map(|value| Extra { key, value }));
+        status
+            .extra
+            .extend(value.map(|value| Extra::new(key, value)));
     };
     let number = |number: u32| Value::Int(number.into());
     let [wave, last_wave] = info.waves.map_or([None; 2], |waves| waves.map(Some));

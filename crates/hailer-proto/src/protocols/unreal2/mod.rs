@@ -23,6 +23,7 @@ mod server;
 pub use client::Unreal2Exchange;
 pub use server::{MaxReply, Unreal2Responder};
 
+use crate::model::Codes;
 use crate::protocol::{Amplification, Composed, Doc, Info, Wave};
 use alloc::{boxed::Box, sync::Arc};
 
@@ -70,6 +71,7 @@ static INFO: Info = Info {
         "max-reply",
         "Longest reply in bytes, 1100 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
     )],
+    codes: |_| Codes::Unreal,
     ..Info::DATAGRAM
 };
 

@@ -38,10 +38,10 @@ pub(super) fn status(seed: u64) -> Status {
     status.rules = random.rules(RULES);
     if random.below(2) == 0 {
         status.rules.push(rule("Mutator", "MutInstaGib"));
-        status.extra.push(Extra {
-            key: "mutators",
-            value: Value::List(vec![Value::from("MutInstaGib")]),
-        });
+        status.extra.push(Extra::new(
+            "mutators",
+            Value::List(vec![Value::from("MutInstaGib")]),
+        ));
     }
     status.rules.push(rule("ServerVersion", "3369"));
     let password = if status.has_password == Some(true) {

@@ -543,8 +543,8 @@ pub(super) fn of(status: &Status, shape: &Shape, options: &GamedigOptions) -> Va
     }
     for extra in &status.extra {
         let is_named = |(_, from): &(&str, Source)| matches!(from, Extra(key) | Flag(key) | Letter(key) | Words(key) | Text(key) if *key == extra.key);
-        if !shape.fields.iter().any(is_named) && !has(&raw, extra.key) {
-            raw.push((extra.key.into(), extra.value.clone()));
+        if !shape.fields.iter().any(is_named) && !has(&raw, &extra.key) {
+            raw.push((extra.key.to_string(), extra.value.clone()));
         }
     }
     if shape.rules == Rules::Members {
@@ -584,7 +584,7 @@ pub(super) fn of_player(player: &Player, shape: &Shape) -> Value {
         add("id", hailer_proto::model::uuid_text(uuid).into());
     }
     for extra in player.extra.iter().filter(|extra| extra.key != "fields") {
-        add(extra.key, extra.value.clone());
+        add(&extra.key, extra.value.clone());
     }
     if let Some(score) = player.score {
         add("score", score.into());

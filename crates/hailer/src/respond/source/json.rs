@@ -19,7 +19,7 @@
 
 use hailer_proto::minecraft_query;
 use hailer_proto::model::{Address, Extra, Icon, Roster, Rule, Value, printable, uuid_from_text};
-use hailer_proto::wire::{Deviation, UNREADABLE_MESSAGE};
+use hailer_proto::wire::Deviation;
 use hailer_proto::{Info, Player, Status, Text, registry};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -474,12 +474,7 @@ struct Named(&'static Deviation);
 impl<'de> Deserialize<'de> for Named {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        let mut all = registry::PROTOCOLS
-            .iter()
-            .flat_map(|protocol| protocol.info().deviations.iter().copied())
-            .chain([&UNREADABLE_MESSAGE]);
-        let known = all.find(|deviation| deviation.name == name);
-        known
+        registry::deviation(&name)
             .map(Self)
             .ok_or_else(|| de::Error::custom(format_args!("unknown deviation {name:?}")))
     }
@@ -505,8 +500,8 @@ impl<'de, const OF_PLAYER: bool> Deserialize<'de> for Extras<OF_PLAYER> {
                     if extras.iter().any(|extra| extra.key == key) {
                         return Err(de::Error::duplicate_field(key));
                     }
-                    if let Some(ValueInput(value)) = map.next_value()? {
-                        extras.push(Extra { key, value });
+                    if let Some(value) = map.next_value::<Option<Value>>()? {
+                        extras.push(Extra::new(key, value));
                     }
                 }
                 Ok(Extras(extras))
@@ -542,64 +537,6 @@ fn known(name: &str, of_player: bool) -> Result<&'static str, String> {
         "unknown extra {name:?}; known are {}",
         known.join(", ")
     ))
-}
-
-struct ValueInput(Value);
-
-impl<'de> Deserialize<'de> for ValueInput {
-    /// The parser limits the depth to about 100 levels.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Value;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a value")
-            }
-
-            fn visit_bool<E>(self, flag: bool) -> Result<Value, E> {
-                Ok(Value::Bool(flag))
-            }
-
-            fn visit_i64<E>(self, number: i64) -> Result<Value, E> {
-                Ok(Value::Int(number))
-            }
-
-            fn visit_u64<E>(self, number: u64) -> Result<Value, E> {
-                Ok(i64::try_from(number).map_or(Value::Float(number as f64), Value::Int))
-            }
-
-            fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
-                Ok(Value::Float(number))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Value, E> {
-                Ok(text.into())
-            }
-
-            /// JSON represents NaN as null.
-            fn visit_unit<E>(self) -> Result<Value, E> {
-                Ok(Value::Float(f64::NAN))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-                let mut values = Vec::new();
-                while let Some(ValueInput(value)) = seq.next_element()? {
-                    values.push(value);
-                }
-                Ok(Value::List(values))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-                let mut entries = Vec::new();
-                while let Some((key, ValueInput(value))) = map.next_entry::<String, _>()? {
-                    entries.push((key.into(), value));
-                }
-                Ok(Value::Table(entries))
-            }
-        }
-        deserializer.deserialize_any(MembersVisitor).map(ValueInput)
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! JSON serialization without serde, because a sweep writes up to 100,000 lines per second
 //! (`docs/decisions/0010-json-writer.md`). Tests compare the output with serde's.
 
-use super::{AnswerLine, Failed};
+use super::{AnswerLine, ErrorRecord};
 use hailer_proto::model::{Extra, Players, Roster, Rule, Value, is_control, uuid_digits};
 use hailer_proto::{Player, Status, Text};
 use std::io::Write;
@@ -101,8 +101,8 @@ pub fn rules(out: &mut Vec<u8>, rules: &[Rule]) {
 pub fn extras(out: &mut Vec<u8>, extras: &[Extra]) {
     object(
         out,
-        extras.iter().map(|extra| (extra.key, &extra.value)),
-        name,
+        extras.iter().map(|extra| (&*extra.key, &extra.value)),
+        string,
         value,
     );
 }
@@ -165,18 +165,18 @@ pub(super) fn line(line: &AnswerLine<'_>, out: &mut Vec<u8>) {
         int::<u32>,
     );
     out.extend_from_slice(b",\"refused\":");
-    list(out, line.refused, |out, endpoint| name(out, endpoint));
+    list(out, &line.refused, |out, endpoint| string(out, endpoint));
     member(out, b",\"status\":", line.status, status);
-    member(out, b",\"error\":", line.error.as_ref(), failed);
+    member(out, b",\"error\":", line.error.as_deref(), failed);
     if !line.sources.is_empty() {
         out.extend_from_slice(b",\"sources\":");
         object(
             out,
             line.sources
                 .iter()
-                .map(|source| (&*source.field, source.protocol)),
-            name,
-            name,
+                .map(|source| (&*source.field, &*source.protocol)),
+            string,
+            string,
         );
     }
     if !line.notes.is_empty() {
@@ -310,8 +310,8 @@ fn text(out: &mut Vec<u8>, text: &Text) {
     out.extend_from_slice(b"\"}");
 }
 
-fn failed(out: &mut Vec<u8>, failed: &Failed) {
-    let Failed {
+fn failed(out: &mut Vec<u8>, failed: &ErrorRecord) {
+    let ErrorRecord {
         kind,
         message,
         datagram,
@@ -319,7 +319,7 @@ fn failed(out: &mut Vec<u8>, failed: &Failed) {
         datagram_bytes,
     } = failed;
     out.extend_from_slice(b"{\"kind\":");
-    string(out, kind);
+    name(out, kind.as_str());
     out.extend_from_slice(b",\"message\":");
     string(out, message);
     optional(out, b",\"datagram\":", datagram.as_deref(), string);
@@ -484,6 +484,7 @@ mod tests {
     use super::*;
     use crate::answer::{Answer, FieldSource};
     use crate::error::Error;
+    use crate::support::report::AnswerRecord;
     use crate::transcript::Transcript;
     use hailer_proto::model::{Address, Icon, Rows};
     use hailer_proto::registry;
@@ -655,7 +656,7 @@ mod tests {
         let field = |i| format!("extra.key-{i}").into();
         let source = |i| FieldSource {
             field: field(i),
-            protocol: "ugp",
+            protocol: "ugp".into(),
         };
         (0..count).map(source).collect()
     }
@@ -677,9 +678,13 @@ mod tests {
         if !serdes.chars().any(is_control) && !has_exponent(&ours) && !has_exponent(&serdes) {
             assert_eq!(ours, serdes);
         }
-        let [ours, serdes] =
-            [ours, serdes].map(|json| serde_json::from_str::<serde_json::Value>(&json).unwrap());
+        let record: AnswerRecord = serde_json::from_str(&ours).unwrap();
+        assert_eq!(record, AnswerRecord::from(line));
+        let again = serde_json::to_string(&record).unwrap();
+        let [ours, serdes, again] = [ours, serdes, again]
+            .map(|json| serde_json::from_str::<serde_json::Value>(&json).unwrap());
         assert_eq!(ours, serdes);
+        assert_eq!(ours, again);
     }
 
     proptest! {
@@ -695,6 +700,7 @@ mod tests {
                 ..Answer::new(transcript.clone(), status.into(), Duration::from_nanos(nanos))
             };
             check(&AnswerLine::answered(&target, &answer));
+            prop_assert_eq!(&serde_json::from_str::<Answer>(&serde_json::to_string(&answer).unwrap()).unwrap(), &answer);
             check(&AnswerLine::failed(&target, &Error::Silence { transcript: Box::new(transcript.clone()), after: answer.latency }));
             check(&AnswerLine::failed(&target, &Error::NameNotFound { name: target.clone() }));
             let fault = hailer_proto::Fault::Misbehaved("nonsense");

@@ -1,17 +1,24 @@
 //! JSON of an answer or a failure, as defined in `schema/answer-v2.json`.
 //!
-//! In: an answer or an error. Out: JSON.
+//! [`AnswerLine`] writes it, [`AnswerRecord`] reads it.
+//!
+//! In: an answer or an error, or JSON. Out: JSON, or an answer.
 //!
 //! May import: `crate::answer`, `crate::error`, `crate::transcript`, `hailer_proto`.
 
 pub mod json;
+mod record;
+
+pub use record::{AnswerRecord, RecordError};
 
 use crate::answer::{Answer, FieldSource};
-use crate::error::{Error, FaultPlace};
+use crate::error::{Error, ErrorKind, FaultPlace};
 use crate::transcript::Transcript;
 use hailer_proto::Status;
 use hailer_proto::wire::hexadecimal;
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
+use std::borrow::Cow;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -24,16 +31,16 @@ pub struct AnswerLine<'a> {
     schema: &'static str,
     target: &'a str,
     ok: bool,
-    protocol: Option<&'static str>,
+    protocol: Option<&'a str>,
     address: Option<SocketAddr>,
     latency_ms: Option<f64>,
-    title: Option<String>,
+    title: Option<Cow<'a, str>>,
     datagrams_sent: Option<u32>,
     datagrams_received: Option<u32>,
     /// Names of the endpoints that the server refused.
-    refused: &'static [&'static str],
+    refused: Vec<&'a str>,
     status: Option<&'a Status>,
-    error: Option<Failed>,
+    error: Option<Cow<'a, ErrorRecord>>,
     /// Protocols of the fields that are not from `protocol`.
     #[serde(
         serialize_with = "protocol_by_field",
@@ -51,23 +58,49 @@ fn protocol_by_field<S: Serializer>(
     serializer.collect_map(
         sources
             .iter()
-            .map(|source| (&source.field, source.protocol)),
+            .map(|source| (&source.field, &source.protocol)),
     )
 }
 
-#[derive(Serialize)]
-struct Failed {
-    kind: &'static str,
-    message: String,
+/// The failure of a query, as JSON has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct ErrorRecord {
+    /// Kind of the failure.
+    pub kind: ErrorKind,
+    /// Reason, as a sentence.
+    pub message: String,
     /// Bytes of the invalid datagram around the fault, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    datagram: Option<String>,
+    pub datagram: Option<String>,
     /// If these are not all bytes: the offset of the first one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    datagram_offset: Option<usize>,
+    pub datagram_offset: Option<usize>,
     /// If these are not all bytes: the length of the datagram.
     #[serde(skip_serializing_if = "Option::is_none")]
-    datagram_bytes: Option<usize>,
+    pub datagram_bytes: Option<usize>,
+}
+
+impl fmt::Display for ErrorRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ErrorRecord {}
+
+impl From<&Error> for ErrorRecord {
+    fn from(error: &Error) -> Self {
+        let place = error.fault_place();
+        let cut = place.filter(FaultPlace::is_cut);
+        Self {
+            kind: error.kind(),
+            message: error.to_string(),
+            datagram: place.map(|place| hexadecimal(place.shown())),
+            datagram_offset: cut.map(|place| place.start),
+            datagram_bytes: cut.map(|place| place.message.len()),
+        }
+    }
 }
 
 /// Converts a time to milliseconds with microsecond precision.
@@ -81,10 +114,10 @@ impl<'a> AnswerLine<'a> {
         let latency_ms = milliseconds(answer.latency);
         let line = Self {
             ok: true,
-            refused: answer.status.refused,
+            refused: answer.status.refused.to_vec(),
             status: Some(&answer.status),
             latency_ms: Some(latency_ms),
-            title: answer.status.title(),
+            title: answer.status.title().map(Cow::Owned),
             sources: &answer.sources,
             notes: &answer.notes,
             ..Self::empty(target)
@@ -94,27 +127,38 @@ impl<'a> AnswerLine<'a> {
 
     /// Creates the line of a failure.
     pub fn failed(target: &'a str, error: &Error) -> Self {
-        let place = error.fault_place();
-        let cut = place.filter(FaultPlace::is_cut);
-        let failed = Failed {
-            kind: error.kind().as_str(),
-            message: error.to_string(),
-            datagram: place.map(|place| hexadecimal(place.shown())),
-            datagram_offset: cut.map(|place| place.start),
-            datagram_bytes: cut.map(|place| place.message.len()),
-        };
         let refused = match error {
-            Error::Refused { endpoints, .. } => *endpoints,
-            _ => &[],
+            Error::Refused { endpoints, .. } => endpoints.to_vec(),
+            _ => Vec::new(),
         };
         let line = Self {
             refused,
-            error: Some(failed),
+            error: Some(Cow::Owned(error.into())),
             ..Self::empty(target)
         };
         match error.transcript() {
             Some(transcript) => line.transcript(transcript),
             None => line,
+        }
+    }
+
+    /// Returns the line of a record.
+    fn of_record(record: &'a AnswerRecord) -> Self {
+        Self {
+            schema: SCHEMA,
+            target: &record.target,
+            ok: record.error.is_none(),
+            protocol: record.protocol.as_deref(),
+            address: record.address,
+            latency_ms: record.latency_ms,
+            title: record.title.as_deref().map(Cow::Borrowed),
+            datagrams_sent: record.datagrams_sent,
+            datagrams_received: record.datagrams_received,
+            refused: record.refused.iter().map(String::as_str).collect(),
+            status: record.status.as_deref(),
+            error: record.error.as_ref().map(Cow::Borrowed),
+            sources: &record.sources,
+            notes: &record.notes,
         }
     }
 
@@ -135,7 +179,7 @@ impl<'a> AnswerLine<'a> {
             title: None,
             datagrams_sent: None,
             datagrams_received: None,
-            refused: &[],
+            refused: Vec::new(),
             status: None,
             error: None,
             sources: &[],

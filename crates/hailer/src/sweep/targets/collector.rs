@@ -28,7 +28,7 @@ use crate::sweep::engine::services::{
 use crate::sweep::{ListError, MAX_PROBES};
 use crate::target::{Host, Target, TargetError};
 use hailer_proto::Protocol;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::hash::Hasher;
@@ -78,7 +78,8 @@ pub struct Name {
 }
 
 /// Numbers of targets that were given but are not queried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Skipped {
     /// Given more than once.
     pub duplicates: u64,

@@ -26,6 +26,7 @@ pub use server::{GameSpy1Responder, MaxReply};
 
 use crate::protocol::{Amplification, Composed, Doc, Info, Wave};
 use crate::protocols::gamespy::sample;
+use crate::protocols::gamespy::status::codes;
 use alloc::{boxed::Box, sync::Arc};
 
 static INFO: Info = Info {
@@ -69,6 +70,7 @@ static INFO: Info = Info {
         "max-reply",
         "Longest reply in bytes, 576 to 65507, default 1400; players that do not fit are left out; amplification grows with it",
     )],
+    codes: |status| codes(status.game.as_deref()),
     ..Info::DATAGRAM
 };
 

@@ -214,10 +214,10 @@ fn jc2_player(player: &Jc2Player<'_>) -> Player {
     let mut converted = Player::named(Text::by_content(player.name));
     converted.latency_ms = Some(player.ping.into());
     let steam_id = by_content(player.steam_id).0;
-    converted.extra.push(Extra {
-        key: "fields",
-        value: Value::Table(alloc::vec![("steamid".into(), Value::Str(steam_id.into()))]),
-    });
+    converted.extra.push(Extra::new(
+        "fields",
+        Value::Table(alloc::vec![("steamid".into(), Value::Str(steam_id.into()))]),
+    ));
     converted
 }
 
@@ -246,10 +246,9 @@ fn add_ut3_names(status: &mut Status) {
         }
     }
     if !settings.is_empty() {
-        status.extra.push(Extra {
-            key: "settings",
-            value: Value::Table(settings),
-        });
+        status
+            .extra
+            .push(Extra::new("settings", Value::Table(settings)));
     }
 }
 

@@ -29,6 +29,7 @@ pub use server::{GameSpy3Config, GameSpy3Responder};
 
 use crate::protocol::{Amplification, Composed, Doc, Info, Proof, Wave};
 use crate::protocols::gamespy::sample;
+use crate::protocols::gamespy::status::codes;
 use alloc::{boxed::Box, sync::Arc};
 
 static INFO: Info = Info {
@@ -62,6 +63,7 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    codes: |status| codes(status.game.as_deref()),
     ..Info::DATAGRAM
 };
 

@@ -72,10 +72,7 @@ pub fn plugins<'a>(plugins: impl IntoIterator<Item = (&'a str, &'a str)>) -> Opt
     for (name, version) in plugins {
         rows.push([Some(name), (!version.is_empty()).then_some(version)]);
     }
-    (!rows.is_empty()).then_some(Extra {
-        key: "plugins",
-        value: Value::Rows(rows),
-    })
+    (!rows.is_empty()).then_some(Extra::new("plugins", Value::Rows(rows)))
 }
 
 /// The protocol.

@@ -87,10 +87,9 @@ impl FfowExchange {
         if self.state == State::Info {
             return Step::Wait;
         }
-        self.status.extra.push(Extra {
-            key: "unanswered",
-            value: Value::List(missing),
-        });
+        self.status
+            .extra
+            .push(Extra::new("unanswered", Value::List(missing)));
         self.finish()
     }
 

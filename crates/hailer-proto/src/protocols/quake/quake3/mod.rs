@@ -68,6 +68,7 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     options: server::OPTIONS,
+    codes: server::codes,
     ..Info::DATAGRAM
 };
 

@@ -154,7 +154,7 @@ impl Responder for Quake3Responder {
 }
 
 /// Returns the color codes that clients take the game of the reply for.
-fn codes(status: &Status) -> Codes {
+pub(super) fn codes(status: &Status) -> Codes {
     let rule = |key: &str| status.rules.iter().find(|rule| rule.key == key);
     Codes::Carets(carets(|key| {
         let value = match key {

@@ -142,7 +142,7 @@ impl Query {
             } else if column == b"ping" {
                 player.latency_ms = number().and_then(|number| i32::try_from(number).ok());
             } else if let Some((_, key)) = NUMBERS.iter().find(|(name, _)| *name == column) {
-                let number = number().map(|number| Extra::new(key, number));
+                let number = number().map(|number| Extra::new(*key, number));
                 player.extra.extend(number);
             }
         }
