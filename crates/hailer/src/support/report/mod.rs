@@ -4,7 +4,8 @@
 //!
 //! In: an answer or an error, or JSON. Out: JSON, or an answer.
 //!
-//! May import: `crate::answer`, `crate::error`, `crate::transcript`, `hailer_proto`.
+//! May import: `crate::answer`, `crate::error`, `crate::support::catalog`, `crate::transcript`,
+//! `hailer_proto`.
 
 pub mod json;
 mod record;

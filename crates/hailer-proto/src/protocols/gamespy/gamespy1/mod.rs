@@ -13,8 +13,8 @@
 //! Limits: requests have at most 255 bytes; the client keeps at most 64 parts and 64 KiB.
 //!
 //! May import: `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
-//! `crate::protocols::gamespy::deviation`, `crate::protocols::gamespy::sample`, `crate::token`,
-//! `crate::wire`.
+//! `crate::protocols::gamespy::deviation`, `crate::protocols::gamespy::sample`,
+//! `crate::protocols::gamespy::status`, `crate::token`, `crate::wire`.
 
 mod client;
 pub mod deviation;

@@ -17,7 +17,8 @@
 //!
 //! May import: `crate::model`, `crate::protocol`, `crate::protocols::gamespy`,
 //! `crate::protocols::gamespy::deviation`, `crate::protocols::gamespy::qr2`,
-//! `crate::protocols::gamespy::sample`, `crate::token`, `crate::wire`.
+//! `crate::protocols::gamespy::sample`, `crate::protocols::gamespy::status`, `crate::token`,
+//! `crate::wire`.
 
 mod client;
 pub mod deviation;
