@@ -59,7 +59,7 @@ pub(crate) fn accept_failed(error: &io::Error, now: Instant) -> Duration {
     ACCEPT_RETRY_DELAY
 }
 
-/// Waits as long as [`accept_failed`] returns, by the clock of the runtime.
+/// Waits as long as `accept_failed` returns, by the clock of the runtime.
 pub async fn wait_after(error: &io::Error) {
     let now = tokio::time::Instant::now().into_std();
     tokio::time::sleep(accept_failed(error, now)).await;
