@@ -494,7 +494,7 @@ impl Batches {
     /// Runs the handlers of signals that arrived. Returns the end of the stream if one raised an exception. Only the main thread,
     /// which handles signals, looks; the others must not wait for the GIL, because the thread that has it may wait for them.
     ///
-    /// The consumer would replace the exception by an error of its own. So the stream just ends at `Ctrl-C`, and the signal is
+    /// The consumer would replace the exception by another error. So the stream just ends at `Ctrl-C`, and the signal is
     /// repeated: Python raises `KeyboardInterrupt` when the consumer returns. With a handler of the program, which may do nothing
     /// the second time, the stream fails instead.
     fn interruption(&self) -> Option<Option<Result<ArrowBatch, ArrowError>>> {

@@ -82,7 +82,7 @@ fn start(process: u32) -> io::Result<Background> {
     })
 }
 
-/// Runs jobs, all that are there with one lock of the GIL. Queries go on meanwhile: waiting for the GIL must not count as latency.
+/// Runs jobs, all that are there with one lock of the GIL. Queries continue meanwhile: waiting for the GIL must not count as latency.
 fn run_jobs(received: &Receiver<Job>) {
     while let Ok(Some(first)) = received.recv() {
         let is_over = Python::try_attach(|py| {
@@ -144,7 +144,7 @@ fn blocking(config: ClientConfig, target: &str) -> PyResult<Result<Answer, Error
             }
         }
     });
-    // A name lookup may still run, which nobody waits for.
+    // A name lookup may still run; no query waits for it.
     runtime.shutdown_background();
     result
 }

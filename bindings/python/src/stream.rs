@@ -5,7 +5,7 @@
 //!       own threads                 batches     queue        └─────► Batches (Arrow)
 //! ```
 //!
-//! A stream that nobody can take from any more ends its thread. In a child process, which has no such thread, it raises an error.
+//! A stream without a consumer ends its thread. In a child process, which has no such thread, it raises an error.
 
 use crate::arrow::{self, RecordBatch};
 use crate::query::{self, JobQueue};
@@ -39,7 +39,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What producer and consumer share.
+/// State that producer and consumer share.
 pub(crate) struct Shared {
     state: Mutex<State>,
     changed: Condvar,
@@ -194,7 +194,7 @@ impl Producer {
             .map_err(|error| error.to_string())
             .and_then(|runtime| {
                 let result = runtime.block_on(run(&mut self));
-                // A name lookup may still run, which nobody waits for.
+                // A name lookup may still run; no query waits for it.
                 runtime.shutdown_background();
                 result
             });

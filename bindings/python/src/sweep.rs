@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// Targets after which a long list looks for signals.
 const LOOK: usize = 10_000;
 
-/// Starts a sweep in a thread of its own.
+/// Starts a sweep in a separate thread.
 #[pyfunction]
 pub(crate) fn start_sweep(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! What systems do differently: signals, process groups, limits of open files.
+//! Differences between systems: signals, process groups, limits of open files.
 //!
 //! | facility | Unix | elsewhere |
 //! | --- | --- | --- |

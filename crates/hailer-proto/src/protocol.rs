@@ -986,7 +986,7 @@ impl Options {
 }
 
 /// Value of the option `max-reply` of a responder over UDP: the longest reply in bytes, from `MIN` to
-/// [`LARGEST`](MaxReply::LARGEST), by default `DEFAULT`. What does not fit is left out. Amplification
+/// [`LARGEST`](MaxReply::LARGEST), by default `DEFAULT`. The rest is left out. Amplification
 /// grows with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxReply<const MIN: usize, const DEFAULT: usize>(usize);

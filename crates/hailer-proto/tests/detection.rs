@@ -3,7 +3,7 @@
 use hailer_proto::registry::{self, PROTOCOLS};
 use hailer_proto::{Ask, Cookie, Input, Transport, Wave};
 
-/// Protocols with a place of their own, in this order.
+/// Protocols with a fixed place, in this order.
 const ORDER: [&str; 19] = [
     "minecraft-status",
     "minecraft-query",

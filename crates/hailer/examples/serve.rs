@@ -1,4 +1,4 @@
-//! Responds to queries in the default protocols, from threads of its own.
+//! Responds to queries in the default protocols, from separate threads.
 //!
 //! ```sh
 //! cargo run --features respond --example serve -- 127.0.0.1:25565

@@ -143,7 +143,7 @@ impl Client {
 
     /// Queries many servers, `concurrency` at a time, as
     /// [`hailer::Client::query_many`](crate::Client::query_many) does. A thread of its own runs the
-    /// queries, so that they go on while the caller handles a result. They end when the iterator is
+    /// queries, so that they continue while the caller handles a result. They end when the iterator is
     /// dropped.
     ///
     /// # Panics

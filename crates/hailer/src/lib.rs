@@ -63,7 +63,7 @@
 //!
 //! # Respond
 //!
-//! Answers from threads of its own, with rate limits, until the value is dropped. Needs the feature `respond`.
+//! Answers from separate threads, with rate limits, until the value is dropped. Needs the feature `respond`.
 //!
 //! ```no_run
 //! use hailer::proto::{Player, Status, Text};
@@ -127,7 +127,7 @@
 //!
 //! # Without an async runtime
 //!
-//! The client brings a small runtime of its own.
+//! The client brings its own small runtime.
 //!
 //! ```no_run
 //! use hailer::blocking::Client;
@@ -170,7 +170,7 @@
 //! The crate follows semantic versioning. While the major version is 0, a minor version may change
 //! the API, and a patch only adds to it. Structs and enums that may grow are `#[non_exhaustive]`.
 //! Also breaking: a higher minimum of Rust, a changed id of a protocol or a game, another word of
-//! [`ErrorKind`](client::ErrorKind). JSON has versions of its own: within `hailer/answer/2`, members
+//! [`ErrorKind`](client::ErrorKind). JSON has separate versions: within `hailer/answer/2`, members
 //! are never renamed or removed. `docs/versioning.md` in the repository has the details.
 //!
 //! May import: `hailer_minecraft`, `hailer_proto`, `hailer_udp`.

@@ -49,7 +49,7 @@ fn a_served_status_is_queried_swept_and_replaced() {
 
 #[test]
 fn results_of_a_sweep_wait_for_the_caller() {
-    // Nothing listens there, so every probe ends at once.
+    // Nothing listens there, so every probe ends immediately.
     for threads in [1, 2] {
         let sweep = Sweep::new(["ugp://127.77.0.0/20:9"])
             .rate(f64::INFINITY)

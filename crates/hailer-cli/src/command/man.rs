@@ -13,15 +13,15 @@ use clap_mangen::roff::{Roff, bold, roman};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// What the page of a command says beside its help.
+/// Parts of the page of a command that its help does not have.
 struct Page {
     /// Command, and action after a `-`. The page `hailer` has an empty one.
     command: &'static str,
     /// Examples of a command whose help has none.
     examples: &'static [&'static str],
-    /// Meaning of the exit codes 0 and 1, and of others.
+    /// Meaning of each exit code except 2.
     codes: &'static [(u8, &'static str)],
-    /// Paths that the command uses without being told, and what they are.
+    /// Paths that the command uses by default, and their purpose.
     files: &'static [(&'static str, &'static str)],
 }
 
@@ -51,10 +51,7 @@ const PAGES: &[Page] = &[
         command: "",
         examples: &[],
         codes: &[
-            (
-                0,
-                "Every server replied; the command did what it was asked to do.",
-            ),
+            (0, "Every server replied; the command is complete."),
             (1, "A server did not reply, or the input contains errors."),
             INTERRUPTED,
         ],

@@ -13,7 +13,7 @@ pub(crate) use self::unix::{Client, Listener, PlaceGuard, bind, connect, default
 #[cfg(windows)]
 pub(crate) use self::windows::{Client, Listener, PlaceGuard, bind, connect, default_path};
 
-/// What to do if the place cannot be used.
+/// The fix if the place cannot be used.
 const HINT: &str = "--control PATH chooses another place";
 
 #[cfg(not(windows))]

@@ -6,7 +6,7 @@ use hailer_testkit::npm;
 use serde_json::Value;
 use std::process::Command;
 
-/// Types, and what is in `raw` of their servers for scripts such as those of LinuxGSM.
+/// Types, and the members of `raw` that their servers have for scripts such as those of LinuxGSM.
 const TYPES: [(&str, &str, &[&str]); 7] = [
     (
         "a2s",

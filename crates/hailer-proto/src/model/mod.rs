@@ -207,7 +207,7 @@ impl Status {
 
     /// Parses its texts anew with these codes, if that leaves their plain forms as they are. For a
     /// status that was read from JSON, which has the plain forms but not the kind of codes: the
-    /// protocol knows them, see [`Protocol::codes`](crate::Protocol::codes).
+    /// protocol knows them, see [`Info::codes`](crate::Info::codes).
     pub fn assume_codes(&mut self, codes: Codes) {
         if codes == Codes::None {
             return;

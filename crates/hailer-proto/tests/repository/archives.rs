@@ -200,7 +200,7 @@ fn published_crates_share_the_facts_of_the_workspace() {
             }
         }
     }
-    // Archives contain only what is inside the folder.
+    // Archives contain only files inside the folder.
     for folder in published() {
         for key in ["include", "exclude"] {
             if manifest(&folder).contains(&format!("\n{key} = ")) {

@@ -24,7 +24,7 @@ fn version(text: &str) -> Version {
     (next(), next(), next())
 }
 
-/// Returns what Cargo knows of the workspace and its dependencies.
+/// Returns Cargo's metadata of the workspace and its dependencies.
 fn metadata() -> Value {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml");
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or("cargo".into()));

@@ -109,7 +109,7 @@ struct Reply {
     age: Duration,
 }
 
-/// What a message is to a request.
+/// The relation of a message to a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Message {
     Reply(Reply),

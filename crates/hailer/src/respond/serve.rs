@@ -97,7 +97,7 @@ impl Server {
         self.pool.counts()
     }
 
-    /// Blocks the calling thread for ever, for programs that only respond.
+    /// Blocks the calling thread forever, for programs that only respond.
     pub fn wait(&self) -> ! {
         loop {
             std::thread::park();

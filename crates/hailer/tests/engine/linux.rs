@@ -1,4 +1,4 @@
-//! What only Linux has: the address that a datagram was sent to, and networks that stay with one worker.
+//! Tests that need Linux: the address that a datagram was sent to, and networks that stay with one worker.
 
 use super::pool::{HANDSHAKE, ask, board, client, config, post, until};
 use hailer::respond::ResponderPool;

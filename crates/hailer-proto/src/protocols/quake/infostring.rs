@@ -50,7 +50,7 @@ impl Pair<'_> {
     }
 }
 
-/// What a protocol notes about its texts, and how it decodes them.
+/// The deviations that a protocol records about its texts, and their decoding.
 #[derive(Clone, Copy, Debug)]
 pub struct Dialect {
     /// A key has no value.

@@ -5,7 +5,7 @@ use crate::support::catalog;
 use hailer_proto::Protocol;
 use hailer_proto::games::{GAMES, Game};
 
-/// What a type means here.
+/// The meaning of a type here.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Game(&'static Game),

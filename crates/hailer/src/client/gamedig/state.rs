@@ -19,7 +19,7 @@ pub struct GamedigState {
     pub map: String,
     /// Whether players need a password.
     pub password: bool,
-    /// What the server sent, with the names that node-gamedig uses in each protocol, as a
+    /// The values that the server sent, with the names that node-gamedig uses in each protocol, as a
     /// [table](Value::Table).
     pub raw: Value,
     /// Version of game or server, or empty.
@@ -258,7 +258,7 @@ fn players(
             (convert(players), convert(bots))
         }
         raw::Bots::Longest => {
-            // Bots are those who have been there for the longest time.
+            // The players with the longest times count as bots.
             let mut list = list;
             let time = |player: &Player| match player.time_s {
                 Some(-1.0) => f32::MAX,

@@ -353,7 +353,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Returns whether two challenges stand before the version of a reply, as in Quake Wars. No other
+/// Returns whether two challenges precede the version of a reply, as in Quake Wars. No other
 /// game has a large version.
 fn has_long_challenge(rest: &[u8]) -> bool {
     let version = rest.get(CHALLENGE..).and_then(<[u8]>::first_chunk);
