@@ -17,7 +17,7 @@ pub struct Query {
     cancelled: Notify,
 }
 
-/// What to return.
+/// The form of the result.
 enum Kind {
     Best,
     All,

@@ -1,7 +1,7 @@
 //! Queries for programs without an async runtime.
 //!
-//! [`query`] is one call. A [`Client`] keeps its configuration and its runtime, which has no thread
-//! of its own: it runs on the threads that call it.
+//! [`query`] is one call. A [`Client`] keeps its configuration and its runtime, which has no separate
+//! thread: it runs on the threads that call it.
 //!
 //! ```no_run
 //! let answer = hailer::blocking::query("play.example.com")?;

@@ -40,7 +40,7 @@ use compact_str::CompactString;
 /// including negative ones.
 ///
 /// With the feature `serde`, a status that was written as JSON reads back to an equal one, with
-/// `Deserialize`. Two statuses are equal if they say the same, whatever
+/// `Deserialize`. Two statuses are equal if they show the same, whatever
 /// [encoding](Self::is_utf8) the server used. Members that this version does not know are ignored,
 /// except extras, which are kept.
 #[derive(Clone, Debug, Default)]

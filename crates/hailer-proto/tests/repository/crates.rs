@@ -87,7 +87,7 @@ impl Published {
     }
 }
 
-/// Returns the mistakes in the table of features of a README: a row for each feature, which says
+/// Returns the mistakes in the table of features of a README: a row for each feature, which states
 /// whether it is on by default.
 fn wrong_features(
     readme: &str,

@@ -213,7 +213,7 @@ impl Module {
         is_main || self.path.first().is_some_and(|folder| folder == "bin")
     }
 
-    /// Whether the first lines say what comes in and goes out, in a sentence or a diagram.
+    /// Whether the first lines state input and output, in a sentence or a diagram.
     fn says_what_passes(&self) -> bool {
         let docs = self.docs();
         let has_sentence = docs.contains("//! In: ") && docs.contains("Out: ");

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A line of `hailer query --json` or `hailer sweep --json`: an answer, or why there is none. Its
-/// members are those of `schema/answer-v2.json`. What was written reads back to an equal value.
+/// members are those of `schema/answer-v2.json`. A written record reads back to an equal value.
 ///
 /// ```
 /// use hailer::client::ErrorKind;
@@ -259,7 +259,7 @@ impl<'de> Deserialize<'de> for Answer {
     }
 }
 
-/// Answers are equal if they say the same and their latencies differ by less than a microsecond.
+/// Answers are equal if they show the same and their latencies differ by less than a microsecond.
 impl PartialEq for Answer {
     fn eq(&self, other: &Self) -> bool {
         let Self {
