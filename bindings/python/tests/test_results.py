@@ -199,8 +199,8 @@ def test_two_tasks_share_a_stream(farm: Farm) -> None:
         async def take() -> list[str]:
             return [result.target async for result in results]
 
+        # Either task may take everything, if the machine is busy.
         first, second = await asyncio.gather(take(), take())
-        assert first and second
         return first + second
 
     assert sorted(asyncio.run(main())) == sorted(targets)

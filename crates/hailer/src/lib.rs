@@ -160,6 +160,7 @@
 //! - [`sweep`] queries many servers with a rate limit.
 //! - [`discover`] finds servers on the local network, and reads lists of public ones.
 //! - [`serve`] and [`respond`] reply to queries, with a status from a [source](respond::source).
+//! - [`door`] keeps the address of a game that sleeps while nobody plays.
 //! - [`check`] tests whether a server or a client conforms to its protocol.
 //! - [`minecraft`] joins, serves and proxies the game protocol of the 1.3 snapshots.
 //! - [`support`] has what several of these share: the games and protocols that targets can name,
@@ -182,6 +183,8 @@ pub mod check;
 pub mod client;
 #[cfg(feature = "discover")]
 pub mod discover;
+#[cfg(feature = "respond")]
+pub mod door;
 mod error;
 mod merge;
 #[cfg(feature = "game")]

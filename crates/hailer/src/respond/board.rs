@@ -1,5 +1,6 @@
 //! The published status of a server, as responders that all threads share.
 
+use crate::door::Entrance;
 use crate::support::random_secret;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hailer_proto::model::Extra;
@@ -23,6 +24,7 @@ struct Inner {
     source: Mutex<(Status, Keys)>,
     published: ArcSwap<Published>,
     join_hook: ArcSwapOption<JoinHook>,
+    entrance: ArcSwapOption<Entrance>,
 }
 
 /// Called for each attempt to join the game.
@@ -82,6 +84,7 @@ impl Board {
             source,
             published: ArcSwap::from_pointee(published),
             join_hook: ArcSwapOption::empty(),
+            entrance: ArcSwapOption::empty(),
         })))
     }
 
@@ -138,6 +141,17 @@ impl Board {
         if let Some(hook) = &*self.0.join_hook.load() {
             (hook.0)(from, attempt);
         }
+    }
+
+    /// Sets the door of the game: clients that join are passed on while the game runs, and start it
+    /// otherwise. `None`: the board only answers.
+    pub fn set_entrance(&self, entrance: Option<Entrance>) {
+        self.0.entrance.store(entrance.map(Arc::new));
+    }
+
+    /// Returns the door of the game, if there is one. Takes no lock.
+    pub fn entrance(&self) -> arc_swap::Guard<Option<Arc<Entrance>>> {
+        self.0.entrance.load()
     }
 
     /// Returns the keys of the challenge tokens. A board with the same keys accepts the tokens of

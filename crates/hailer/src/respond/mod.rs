@@ -33,7 +33,7 @@
 //! Datagrams are read up to 2,048 bytes. Replies to them are limited by a [`Budget`], and
 //! connections by [`ConnectionLimits`](crate::support::listen::ConnectionLimits).
 //!
-//! May import: `crate::client`, `crate::prefix`, `crate::support`, `crate::target`, `hailer_proto`,
+//! May import: `crate::client`, `crate::door`, `crate::prefix`, `crate::support`, `crate::target`, `hailer_proto`,
 //! `hailer_udp`.
 
 mod board;

@@ -1,0 +1,268 @@
+//! What the threads of sockets and the owner of a door share.
+//!
+//! In: joins of verified sources, the view of the owner. Out: requests to the owner, what to do with
+//! a client. Limits: [`MAX_WAITING`] requests; more are dropped, since one wakes the game.
+//!
+//! May import: `hailer_proto`.
+
+use arc_swap::ArcSwap;
+use hailer_proto::protocol::JoinAttempt;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tokio::sync::{mpsc, watch};
+
+/// Maximum number of requests that wait for the owner of the door.
+const MAX_WAITING: usize = 64;
+
+/// State of a door.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum State {
+    /// The game does not run. A join starts it.
+    #[default]
+    Asleep,
+    /// The game was told to start, and does not answer yet.
+    Starting,
+    /// The game answers.
+    Running,
+    /// The game was told to stop, and still answers.
+    Stopping,
+    /// The game did not start, or ended by itself. A join starts it after a pause.
+    Failed,
+}
+
+impl State {
+    /// All states, in the order of a life.
+    pub const ALL: [Self; 5] = [
+        Self::Asleep,
+        Self::Starting,
+        Self::Running,
+        Self::Stopping,
+        Self::Failed,
+    ];
+
+    /// Returns the name for people and programs, such as `asleep`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asleep => "asleep",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What the owner of a door shows to the threads of sockets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// State of the door.
+    pub state: State,
+    /// Address of the game. Clients are passed on to it while it runs.
+    pub game: Option<SocketAddr>,
+}
+
+/// What a client gets that tries to join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Pass it on to the game at this address.
+    Open(SocketAddr),
+    /// The game starts, or was requested to. Hold the client until the view changes, or end it with
+    /// the text of the board.
+    Wait,
+    /// The client may not wake the game. End it with the text of the board.
+    Refused,
+}
+
+/// Request to the owner of a door.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Request {
+    /// A verified source tries to join.
+    Join {
+        /// Address of the client.
+        source: SocketAddr,
+        /// What the client sent.
+        attempt: JoinAttempt,
+    },
+}
+
+/// Decides who may wake the game. It runs on the threads of sockets, so it must not block.
+type Admits = dyn Fn(SocketAddr, &JoinAttempt) -> bool + Send + Sync;
+
+/// Side of a door that sockets see. Cheap to clone: all clones are one door.
+#[derive(Clone)]
+pub struct Entrance(Arc<Inner>);
+
+struct Inner {
+    /// The view for threads that take no locks.
+    current: ArcSwap<View>,
+    /// The view for connections that wait for a change.
+    changes: watch::Sender<View>,
+    requests: mpsc::Sender<Request>,
+    admits: ArcSwap<Box<Admits>>,
+    visits: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// Requests of an [`Entrance`], for the owner of the door.
+pub type Requests = mpsc::Receiver<Request>;
+
+impl Entrance {
+    /// Returns an entrance that shows an asleep game, and its requests.
+    pub fn new() -> (Self, Requests) {
+        let (requests, receiver) = mpsc::channel(MAX_WAITING);
+        let admits: Box<Admits> = Box::new(|_, _| true);
+        let inner = Inner {
+            current: ArcSwap::default(),
+            changes: watch::Sender::default(),
+            requests,
+            admits: ArcSwap::from_pointee(admits),
+            visits: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        };
+        (Self(Arc::new(inner)), receiver)
+    }
+
+    /// Shows a new view. Clients that wait see it at once.
+    pub fn show(&self, view: View) {
+        self.0.current.store(Arc::new(view.clone()));
+        self.0.changes.send_replace(view);
+    }
+
+    /// Replaces the decision of who may wake the game. At the start, everybody may.
+    pub fn admit(&self, admits: impl Fn(SocketAddr, &JoinAttempt) -> bool + Send + Sync + 'static) {
+        self.0.admits.store(Arc::new(Box::new(admits)));
+    }
+
+    /// Returns the current view. Takes no lock.
+    pub fn view(&self) -> arc_swap::Guard<Arc<View>> {
+        self.0.current.load()
+    }
+
+    /// Returns the views from now on.
+    pub fn changes(&self) -> watch::Receiver<View> {
+        self.0.changes.subscribe()
+    }
+
+    /// Records that a verified source tries to join. Returns what the client gets. Never blocks.
+    pub fn enter(&self, source: SocketAddr, attempt: &JoinAttempt) -> Entry {
+        let view = self.0.current.load();
+        if let (State::Running, Some(game)) = (view.state, view.game) {
+            return Entry::Open(game);
+        }
+        if !(self.0.admits.load())(source, attempt) {
+            self.0.refused.fetch_add(1, Ordering::Relaxed);
+            return Entry::Refused;
+        }
+        let attempt = attempt.clone();
+        // If the queue is full, a request that does the same is waiting.
+        let _ = self.0.requests.try_send(Request::Join { source, attempt });
+        Entry::Wait
+    }
+
+    /// Counts a client that is passed on to the game, until the result is dropped.
+    pub fn visit(&self) -> Visit {
+        self.0.visits.fetch_add(1, Ordering::AcqRel);
+        Visit(self.0.clone())
+    }
+
+    /// Returns the number of clients that are passed on to the game now.
+    pub fn visits(&self) -> u64 {
+        self.0.visits.load(Ordering::Acquire)
+    }
+
+    /// Returns the number of clients that were refused.
+    pub fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Entrance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entrance")
+            .field("view", &**self.view())
+            .field("visits", &self.visits())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A client that is passed on to the game.
+pub struct Visit(Arc<Inner>);
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        self.0.visits.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl fmt::Debug for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Visit")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source() -> SocketAddr {
+        "192.0.2.7:50000".parse().unwrap()
+    }
+
+    #[test]
+    fn clients_are_passed_on_only_while_the_game_runs() {
+        let (entrance, mut requests) = Entrance::new();
+        let attempt = JoinAttempt::default();
+        let game: SocketAddr = "127.0.0.1:25566".parse().unwrap();
+        for state in State::ALL {
+            let game = Some(game);
+            entrance.show(View { state, game });
+            let expected = match state {
+                State::Running => Entry::Open("127.0.0.1:25566".parse().unwrap()),
+                _ => Entry::Wait,
+            };
+            assert_eq!(entrance.enter(source(), &attempt), expected, "{state:?}");
+            let is_requested = requests.try_recv().is_ok();
+            assert_eq!(is_requested, state != State::Running, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn refused_clients_request_nothing() {
+        let (entrance, mut requests) = Entrance::new();
+        entrance.admit(|_, attempt| attempt.name == "Alice");
+        let named = |name: &str| JoinAttempt {
+            name: name.into(),
+            ..JoinAttempt::default()
+        };
+        assert_eq!(entrance.enter(source(), &named("Bob")), Entry::Refused);
+        assert!(requests.try_recv().is_err());
+        assert_eq!(entrance.refused(), 1);
+        assert_eq!(entrance.enter(source(), &named("Alice")), Entry::Wait);
+        assert!(requests.try_recv().is_ok());
+    }
+
+    #[test]
+    fn more_requests_than_fit_are_dropped() {
+        let (entrance, mut requests) = Entrance::new();
+        for _ in 0..2 * MAX_WAITING {
+            assert_eq!(
+                entrance.enter(source(), &JoinAttempt::default()),
+                Entry::Wait
+            );
+        }
+        let received = std::iter::from_fn(|| requests.try_recv().ok()).count();
+        assert_eq!(received, MAX_WAITING);
+    }
+
+    #[test]
+    fn visits_are_counted_until_they_end() {
+        let (entrance, _requests) = Entrance::new();
+        let visits = [entrance.visit(), entrance.visit()];
+        assert_eq!(entrance.visits(), 2);
+        drop(visits);
+        assert_eq!(entrance.visits(), 0);
+    }
+}

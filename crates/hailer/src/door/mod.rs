@@ -1,0 +1,17 @@
+//! The door of a game server that sleeps while nobody plays: one public address in every state.
+//!
+//! ```text
+//!   sockets ──► Entrance::enter(source, attempt) ──► Entry        open, wait or refused
+//!                   │ requests                  ▲ view
+//!                   ▼                           │
+//!                 the owner of the door: starts and stops the game, polls its players
+//! ```
+//!
+//! The threads of the sockets share an [`Entrance`] with the owner of the door. They report joins
+//! of verified sources, and get what to do with the client.
+//!
+//! May import: `hailer_proto`.
+
+mod entrance;
+
+pub use entrance::{Entrance, Entry, Request, Requests, State, View, Visit};
