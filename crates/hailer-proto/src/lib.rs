@@ -10,8 +10,8 @@
 //! the compiler enforces this. Bytes, time ([`Epoch`]) and randomness ([`Cookie`], [`Keys`]) are
 //! arguments.
 //!
-//! Modules import only from modules further right: [`games`], [`testing`], `record` > [`registry`] >
-//! [`protocols`] > [`one_request`] > [`master`], [`protocol`] > [`sample`], [`token`] > [`model`] >
+//! Modules import only from modules further right: [`games`], [`testing`], `record` > [`registry`],
+//! [`joins`] > [`protocols`] > [`one_request`] > [`master`], [`protocol`] > [`sample`], [`token`] > [`model`] >
 //! [`wire`].
 //!
 //! # Example
@@ -63,6 +63,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod games;
+pub mod joins;
 pub mod master;
 pub mod model;
 pub mod one_request;

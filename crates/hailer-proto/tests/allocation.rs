@@ -4,7 +4,8 @@
 //!   total, including memory that is freed again. If a reply has several datagrams, n includes those
 //!   that the exchange has kept. Replies of real servers need far less; the worst
 //!   case are lists of the shortest entries.
-//! - A responder allocates nothing, once the buffer of the caller has its capacity.
+//! - A responder allocates nothing, once the buffer of the caller has its capacity. Neither does a
+//!   detector of joins.
 //!
 //! This file has a single test, because the allocator counts for the whole process.
 
@@ -93,6 +94,48 @@ fn measure_part(part: usize) {
             println!("complaint {complaint}");
         }
     }
+    if part == 0 {
+        for complaint in detecting(&vectors) {
+            println!("complaint {complaint}");
+        }
+    }
+}
+
+/// Checks that detectors of joins allocate nothing, for requests of their own and all vectors.
+fn detecting(vectors: &[Vec<u8>]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let mut out = Vec::with_capacity(1 << 11);
+    // One request for a challenge of each family.
+    let magic = b"\x00\xFF\xFF\x00\xFE\xFE\xFE\xFE\xFD\xFD\xFD\xFD\x12\x34\x56\x78";
+    let own = [
+        [&[5], &magic[..], &[0; 400]].concat(),
+        [&b"\xC0\0\0\0\x01\x08abcdefgh\0\0"[..], &[0; 1_184]].concat(),
+        b"\xFF\xFF\xFF\xFFq\x01\x02\x03\x040000000000\0".to_vec(),
+        [&b"\x8F\xFF\0\0\x82\xFF\0\x01"[..], &[0; 44]].concat(),
+    ];
+    for family in hailer_proto::joins::FAMILIES {
+        let detector = family.detector(&Keys::new([7; 16]));
+        let mut challenges = 0;
+        for request in own.iter().chain(vectors) {
+            out.clear();
+            let (count, bytes) =
+                measure(|| drop(detector.detect(client_address(), NOW, request, &mut out)));
+            challenges += usize::from(!out.is_empty());
+            if count > 0 {
+                let id = family.id;
+                complaints.push(format!(
+                    "{id}: {count} allocations of {bytes} bytes for {request:02x?}"
+                ));
+            }
+        }
+        if challenges == 0 {
+            complaints.push(format!(
+                "{}: no challenge; this test tests nothing",
+                family.id
+            ));
+        }
+    }
+    complaints
 }
 
 /// Returns the number of allocations in `run`, and their bytes.

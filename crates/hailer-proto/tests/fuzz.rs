@@ -54,3 +54,10 @@ fn master() {
         .with_iterations(iterations())
         .for_each(|bytes: &[u8]| fuzzing::master(bytes));
 }
+
+#[test]
+fn joins() {
+    bolero::check!()
+        .with_iterations(iterations())
+        .for_each(|bytes: &[u8]| fuzzing::joins(bytes));
+}

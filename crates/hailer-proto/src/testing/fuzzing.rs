@@ -4,6 +4,7 @@
 //! them over the committed corpus and some random inputs with every `cargo test`; `cargo bolero
 //! test explain` runs them for longer.
 
+use crate::joins::{FAMILIES, JoinVerdict};
 use crate::master::{Entry, ListQuery, MASTERS, MasterTransport};
 use crate::model::{Address, Extra, Player, Rule, Status, Text, Value};
 use crate::protocol::{
@@ -295,6 +296,47 @@ pub fn exchange(bytes: &[u8]) {
                 step
             }
         };
+    }
+}
+
+/// Passes two datagrams to a detector of joins. The first byte selects the family, the second is the
+/// length of the first datagram. No challenge is more than three times its request, and only the
+/// second datagram can be a join: with the token of a challenge, which is inserted at each place of
+/// it.
+pub fn joins(bytes: &[u8]) {
+    let [family, length, rest @ ..] = bytes else {
+        return;
+    };
+    let Some(family) = FAMILIES.get(usize::from(*family) % FAMILIES.len()) else {
+        return;
+    };
+    let detector = family.detector(&Keys::new([7; 16]));
+    let (first, second) = rest.split_at(rest.len().min(usize::from(*length)));
+    let mut out = Vec::new();
+    let mut detect = |datagram: &[u8]| {
+        out.clear();
+        let verdict = detector.detect(client_address(), EPOCH, datagram, &mut out);
+        assert_eq!(verdict == JoinVerdict::Challenge, !out.is_empty());
+        assert!(out.len() + 28 <= 3 * (datagram.len() + 28));
+        (verdict, out.clone())
+    };
+    let (verdict, challenge) = detect(first);
+    assert!(
+        !matches!(verdict, JoinVerdict::Join(_)),
+        "a join without a challenge"
+    );
+    detect(second);
+    for at in 0..second.len().min(64) {
+        let (before, after) = second.split_at(at);
+        let start = challenge.len().saturating_sub(at);
+        let (_, token) = challenge.split_at(start);
+        let datagram = [before, token, after].concat();
+        if let (JoinVerdict::Join(attempt), _) = detect(&datagram) {
+            assert!(attempt.name.len() <= 64);
+            let mut reply = Vec::new();
+            let is_sent = detector.dismiss(&datagram, "full", false, &mut reply);
+            assert_eq!(is_sent, !reply.is_empty());
+        }
     }
 }
 

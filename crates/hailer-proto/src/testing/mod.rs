@@ -2,8 +2,8 @@
 //!
 //! In: statuses, random bytes. Out: servers in memory, fuzzed protocols.
 //!
-//! May import: `crate::master`, `crate::model`, `crate::protocol`, `crate::protocols`,
-//! `crate::registry`, `crate::token`, `crate::wire`.
+//! May import: `crate::joins`, `crate::master`, `crate::model`, `crate::protocol`,
+//! `crate::protocols`, `crate::registry`, `crate::token`, `crate::wire`.
 
 pub mod fuzzing;
 pub mod memory;
