@@ -8,10 +8,12 @@
 //! ```
 //!
 //! The threads of the sockets share an [`Entrance`] with the owner of the door. They report joins
-//! of verified sources, and get what to do with the client.
+//! of verified sources, and get what to do with the client. The owner runs a
+//! [`machine::Machine`], which decides without I/O when the game starts and stops.
 //!
-//! May import: `hailer_proto`.
+//! May import: `crate::prefix`, `hailer_proto`.
 
 mod entrance;
+pub mod machine;
 
 pub use entrance::{Entrance, Entry, Request, Requests, State, View, Visit};
