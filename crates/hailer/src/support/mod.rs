@@ -5,7 +5,9 @@
 //! - [`catalog`] has the games and protocols that targets can name. Programs can add their own.
 //! - [`drive`] runs one exchange with a timeout, retries, a deadline and receive limits.
 //! - [`http`] carries the requests of protocols over HTTP.
-//! - [`address`] decides which addresses that others name are queried.
+//! - [`address`] decides which addresses that others name are queried, [`address_range`] which are in
+//!   a network.
+//! - [`proxy_protocol`] passes on the addresses of clients of a proxy.
 //! - [`report`] formats answers as JSON.
 //! - [`condition`] evaluates conditions such as `players = 0`, and waits for them.
 //! - [`pattern`] matches names with `*`.
@@ -22,6 +24,7 @@
 #[cfg(any(feature = "respond", feature = "game"))]
 pub mod accept;
 pub mod address;
+pub mod address_range;
 pub mod catalog;
 pub mod condition;
 pub mod drive;
@@ -33,6 +36,8 @@ pub mod listen;
 pub(crate) mod local;
 pub mod metrics_format;
 pub mod pattern;
+#[cfg(feature = "respond")]
+pub mod proxy_protocol;
 #[cfg(any(feature = "respond", feature = "sweep"))]
 pub(crate) mod readiness;
 pub mod report;
