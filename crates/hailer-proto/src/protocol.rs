@@ -175,6 +175,9 @@ pub struct Info {
     /// Whether players join through the port of a responder, so that its connections report
     /// [attempts](Connection::join_attempt).
     pub has_join_attempts: bool,
+    /// Time in milliseconds that clients wait for the reply to their attempt to join, with a margin
+    /// for the way. A server that starts can hold them for as long.
+    pub join_wait_ms: u64,
     /// Options of the responder.
     pub options: &'static [Doc],
 }
@@ -208,6 +211,7 @@ impl Info {
         deviations: &[],
         has_responder: false,
         has_join_attempts: false,
+        join_wait_ms: 10_000,
         options: &[],
     };
 

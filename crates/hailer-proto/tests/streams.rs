@@ -396,6 +396,30 @@ fn joins_are_kicked_and_reported() {
 }
 
 #[test]
+fn joins_with_hosts_of_all_lengths_are_reported() {
+    // A packet length of 254, 382 and so on starts with the byte of a legacy ping.
+    for length in (0..=600).chain([3_000]) {
+        let mut request = Vec::new();
+        let intent = message::Intent::Login;
+        let host = format!("h\0{}", "a".repeat(length)).into();
+        let (protocol, port) = (47, 25565);
+        message::Handshake {
+            protocol,
+            host,
+            port,
+            intent,
+        }
+        .write(&mut request);
+        let mut connection = connect(&Status::default(), &Options::default());
+        let (reply, step) = send(&mut *connection, &[&request]);
+        assert_eq!((reply.len(), step), (0, ConnectionStep::Wait), "{length}");
+        let (_, step) = send(&mut *connection, &[b"\x06\0\x04Alex"]);
+        assert_eq!(step, ConnectionStep::Close, "{length}");
+        assert_eq!(connection.join_attempt().unwrap().name, "Alex");
+    }
+}
+
+#[test]
 fn the_protocol_number_is_that_of_client_status_or_option() {
     let number = |status: &Status, options: &Options, client| {
         let mut request = Vec::new();

@@ -288,8 +288,9 @@ pub struct Handshake<'a> {
 }
 
 impl<'a> Handshake<'a> {
-    /// Longest accepted host in bytes: 261 characters of up to 4 bytes.
-    const MAX_HOST_BYTES: usize = 1_044;
+    /// Longest accepted host in bytes: BungeeCord appends the profile of a player, with the signature
+    /// of its skin.
+    const MAX_HOST_BYTES: usize = 3_072;
 
     /// Parses one packet.
     ///
@@ -473,6 +474,15 @@ pub enum LegacyForm {
     Short,
     /// `FE 01 FA` with host and port: 1.6.
     Full,
+}
+
+/// Returns whether the first bytes of a client can be a legacy request. A packet of 254 bytes, and
+/// some longer ones, start with the same byte.
+pub fn is_legacy_request(bytes: &[u8]) -> bool {
+    matches!(
+        bytes,
+        [LEGACY_PING] | [LEGACY_PING, NEWER] | [LEGACY_PING, NEWER, PLUGIN_MESSAGE, ..]
+    )
 }
 
 /// A request of a client before 1.7.

@@ -25,6 +25,7 @@ pub mod component;
 pub mod deviation;
 mod english;
 mod explain;
+mod host;
 pub mod lan;
 pub mod message;
 mod mods;
@@ -32,6 +33,7 @@ pub mod reply;
 mod server;
 
 pub use client::{PORT, StatusExchange};
+pub use host::{RequestedHost, configured_host, requested_host};
 pub use server::{MAX_SAMPLE, NEWEST, StatusResponder};
 
 use crate::model::{Extra, Status, Text};
@@ -102,6 +104,8 @@ static INFO: Info = Info {
     deviations: deviation::ALL,
     has_responder: true,
     has_join_attempts: true,
+    // Clients of all versions close a connection that is silent for 30 s (spec/minecraft-status.md#10).
+    join_wait_ms: 25_000,
     options: &[
         Doc::new(
             "icon",

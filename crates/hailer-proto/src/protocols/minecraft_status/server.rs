@@ -37,8 +37,8 @@ const MAX_LEGACY_UNITS: usize = 255;
 const MAX_INPUT_BYTES: usize = 4_096;
 /// Length of the shortest handshake with its packet length: id, number, empty host, port, intent.
 const MIN_HANDSHAKE_BYTES: usize = 7;
-/// Maximum length of a packet of a client: a handshake with 261 characters.
-const MAX_REQUEST_BYTES: usize = 2_048;
+/// Maximum length of a packet of a client: a handshake with what BungeeCord appends to the host.
+const MAX_REQUEST_BYTES: usize = 3_200;
 
 /// Kick message without the option `kick`.
 const DEFAULT_KICK: &str = "This server only shows its status.";
@@ -107,7 +107,10 @@ impl StatusResponder {
         let own = status.with_codes(Codes::Legacy);
         // Components have all colors, other texts only those with a code.
         let (head, tail) = encode(&own, &motd(status), icon);
-        let kick = Text::legacy(colored(kick));
+        // A text can contain what a program or a player has sent.
+        let is_shown = |c: &char| *c == '\n' || !c.is_control();
+        let kick: String = colored(kick).chars().filter(is_shown).collect();
+        let kick = Text::legacy(kick);
         let mut replies = Replies {
             beta: Vec::new(),
             legacy: Vec::new(),
@@ -345,7 +348,7 @@ impl Connection for StatusConnection {
         // The beta form, or the start of the 1.6 form, which some clients send without the rest.
         let reply = match (self.state, bytes) {
             (State::Start, [message::LEGACY_PING]) => &self.replies.beta,
-            (State::Start, [message::LEGACY_PING, ..]) => &self.replies.legacy,
+            (State::Start, bytes) if message::is_legacy_request(bytes) => &self.replies.legacy,
             _ => {
                 return Received {
                     consumed: 0,
@@ -374,7 +377,9 @@ impl StatusConnection {
         }
         match (self.state, bytes) {
             (_, []) => return Ok(Progress::Short),
-            (State::Start, [message::LEGACY_PING, ..]) => return self.legacy(bytes, out),
+            (State::Start, bytes) if message::is_legacy_request(bytes) => {
+                return self.legacy(bytes, out);
+            }
             // A packet of two bytes is never a handshake.
             (State::Start, [LegacyLogin::ID, ..]) => return self.legacy_login(bytes, out),
             _ => {}
