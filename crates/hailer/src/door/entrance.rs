@@ -10,7 +10,7 @@ use hailer_proto::protocol::JoinAttempt;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{mpsc, watch};
 
 /// Maximum number of requests that wait for the owner of the door.
@@ -86,6 +86,11 @@ pub enum Request {
         /// What the client sent.
         attempt: JoinAttempt,
     },
+    /// The game did not accept a connection.
+    Unreachable {
+        /// Its address.
+        game: SocketAddr,
+    },
 }
 
 /// Decides who may wake the game. It runs on the threads of sockets, so it must not block.
@@ -102,6 +107,7 @@ struct Inner {
     changes: watch::Sender<View>,
     requests: mpsc::Sender<Request>,
     admits: ArcSwap<Box<Admits>>,
+    wakes_on_traffic: AtomicBool,
     visits: AtomicU64,
     refused: AtomicU64,
 }
@@ -119,6 +125,7 @@ impl Entrance {
             changes: watch::Sender::default(),
             requests,
             admits: ArcSwap::from_pointee(admits),
+            wakes_on_traffic: AtomicBool::new(false),
             visits: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         };
@@ -134,6 +141,19 @@ impl Entrance {
     /// Replaces the decision of who may wake the game. At the start, everybody may.
     pub fn admit(&self, admits: impl Fn(SocketAddr, &JoinAttempt) -> bool + Send + Sync + 'static) {
         self.0.admits.store(Arc::new(Box::new(admits)));
+    }
+
+    /// Sets whether all traffic that is no query counts as an attempt to join, for games whose
+    /// handshake is unknown. At the start, it does not.
+    pub fn set_wakes_on_traffic(&self, wakes_on_traffic: bool) {
+        self.0
+            .wakes_on_traffic
+            .store(wakes_on_traffic, Ordering::Relaxed);
+    }
+
+    /// Returns whether all traffic that is no query counts as an attempt to join.
+    pub fn wakes_on_traffic(&self) -> bool {
+        self.0.wakes_on_traffic.load(Ordering::Relaxed)
     }
 
     /// Returns the current view. Takes no lock.
@@ -160,6 +180,12 @@ impl Entrance {
         // If the queue is full, a request that does the same is waiting.
         let _ = self.0.requests.try_send(Request::Join { source, attempt });
         Entry::Wait
+    }
+
+    /// Records that the game did not accept a connection. Never blocks.
+    pub fn report_unreachable(&self, game: SocketAddr) {
+        // If the queue is full, the owner has enough to look at.
+        let _ = self.0.requests.try_send(Request::Unreachable { game });
     }
 
     /// Counts a client that is passed on to the game, until the result is dropped.

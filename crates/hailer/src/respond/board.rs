@@ -1,15 +1,17 @@
 //! The published status of a server, as responders that all threads share.
 
 use crate::door::Entrance;
+use crate::support::address_range::AddressRange;
+use crate::support::proxy_protocol::Version;
 use crate::support::random_secret;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hailer_proto::model::Extra;
 use hailer_proto::protocol::JoinAttempt;
-use hailer_proto::{Keys, OptionError, Options, Protocol, Responder, Status, Transport};
+use hailer_proto::{Info, Keys, OptionError, Options, Protocol, Responder, Status, Transport};
 use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 /// The current status, as responders. Cheap to clone: all clones are one board.
 ///
@@ -25,6 +27,24 @@ struct Inner {
     published: ArcSwap<Published>,
     join_hook: ArcSwapOption<JoinHook>,
     entrance: ArcSwapOption<Entrance>,
+    stream_config: ArcSwap<StreamConfig>,
+}
+
+/// How connections reach the server of a board, and its game.
+#[derive(Clone, Debug, Default)]
+pub struct StreamConfig {
+    /// Hosts whose clients belong to this server, if several listeners have the same address: in the
+    /// form of [`configured_host`](hailer_proto::minecraft_status::configured_host). Empty: the server
+    /// gets all other clients.
+    pub hosts: Vec<String>,
+    /// Networks of proxies, whose connections start with a header of the PROXY protocol. The client
+    /// that it names is the client. Those of all listeners with the same address count.
+    pub trusted_proxies: Vec<AddressRange>,
+    /// Version of the header of the PROXY protocol that the game gets first.
+    pub proxy_protocol: Option<Version>,
+    /// Way to a game without a [door](Board::set_entrance), which is shown as running always. It
+    /// gets connections that join, and those of no protocol.
+    pub relay: Option<Entrance>,
 }
 
 /// Called for each attempt to join the game.
@@ -85,6 +105,7 @@ impl Board {
             published: ArcSwap::from_pointee(published),
             join_hook: ArcSwapOption::empty(),
             entrance: ArcSwapOption::empty(),
+            stream_config: ArcSwap::default(),
         })))
     }
 
@@ -154,6 +175,30 @@ impl Board {
         self.0.entrance.load()
     }
 
+    /// Replaces the configuration of connections. Call it before a listener starts or is reloaded.
+    pub fn set_stream_config(&self, config: StreamConfig) {
+        self.0.stream_config.store(Arc::new(config));
+    }
+
+    /// Returns the configuration of connections.
+    pub fn stream_config(&self) -> arc_swap::Guard<Arc<StreamConfig>> {
+        self.0.stream_config.load()
+    }
+
+    /// Returns the way of connections to the game, if there is one.
+    pub(super) fn stream_entrance(&self) -> Option<Arc<Entrance>> {
+        let relay = || self.stream_config().relay.clone().map(Arc::new);
+        self.entrance().clone().or_else(relay)
+    }
+
+    /// Returns how long clients of a protocol wait for the reply to their attempt to join.
+    pub(super) fn join_wait(&self, id: &str) -> Duration {
+        let mut protocols = self.0.protocols.iter();
+        let found = protocols.find(|(protocol, _)| protocol.info().id == id);
+        let info = found.map_or(&Info::CONNECTED, |(protocol, _)| protocol.info());
+        Duration::from_millis(info.join_wait_ms)
+    }
+
     /// Returns the keys of the challenge tokens. A board with the same keys accepts the tokens of
     /// this one.
     pub fn keys(&self) -> Keys {
@@ -166,9 +211,16 @@ impl Board {
         protocols.any(|(protocol, _)| protocol.info().transport == transport)
     }
 
-    /// Returns whether it answers connections.
+    /// Returns whether it answers connections, or passes them on.
     pub fn has_connections(&self) -> bool {
-        self.has(Transport::Stream) || self.has(Transport::Http)
+        let has_game = || {
+            let entrance = self.entrance();
+            let wakes_on_traffic = entrance
+                .as_ref()
+                .is_some_and(|door| door.wakes_on_traffic());
+            wakes_on_traffic || self.stream_config().relay.is_some()
+        };
+        self.has(Transport::Stream) || self.has(Transport::Http) || has_game()
     }
 
     pub(super) fn published(&self) -> arc_swap::Guard<Arc<Published>> {

@@ -26,6 +26,16 @@ pub struct Counts {
     pub dropped: BTreeMap<&'static str, u64>,
     /// Counters by protocol, without protocols that got no request.
     pub by_protocol: Vec<ProtocolCounts>,
+    /// Connections held now, until the game runs.
+    pub held_connections: u64,
+    /// Connections passed on to a game server.
+    pub relayed_connections: u64,
+    /// Connections passed on to a game server that are open now.
+    pub open_relayed_connections: u64,
+    /// Bytes of connections passed on to a game server, without headers of the PROXY protocol.
+    pub relayed_bytes: u64,
+    /// Bytes of a game server passed back on connections.
+    pub relayed_back_bytes: u64,
     /// Datagrams forwarded to a game server.
     pub relayed: u64,
     /// Datagrams of a game server that were passed back.
@@ -72,6 +82,11 @@ impl Counts {
             own.answered += of.answered;
             own.unverified += of.unverified;
         }
+        self.held_connections += other.held_connections;
+        self.relayed_connections += other.relayed_connections;
+        self.open_relayed_connections += other.open_relayed_connections;
+        self.relayed_bytes += other.relayed_bytes;
+        self.relayed_back_bytes += other.relayed_back_bytes;
         self.relayed += other.relayed;
         self.relayed_back += other.relayed_back;
         self.sessions += other.sessions;

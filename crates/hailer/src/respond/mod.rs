@@ -49,13 +49,16 @@ pub mod source;
 #[cfg(test)]
 mod week;
 
-pub use board::Board;
+pub use board::{Board, StreamConfig};
 pub use counts::{Counts, ProtocolCounts};
 pub use engine::{
     Budget, FREE_RATIO, HEADER_BYTES, RateLimiter, RelayVerification, RemainingBudget, TopTalker,
     is_free,
 };
-pub use io::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool, Service};
+pub use io::{
+    ListenError, ListenerConfig, ListenerCounts, PassageLimits, PoolConfig, ResponderPool, Service,
+    SourceLimits,
+};
 pub use reason::{REASONS, Reason};
 pub use serve::{ServeError, Server, serve};
 

@@ -3,11 +3,16 @@
 //! ```text
 //!   StreamSocket ─► accept ─► ConnectionLimiter ─► converse ─► Session ─► Connection of a protocol
 //!                                                    I/O         bytes
+//!                                                     └─► Passages: joins, and bytes of no protocol
 //! ```
 //!
 //! One thread runs all connections of a pool. A connection belongs to the first protocol of the
 //! board that does not pass its bytes on, with the status of that moment. A connection counts once:
-//! as answered, or as dropped for a reason.
+//! as answered, passed on, or dropped for a reason.
+//!
+//! Several boards can share a socket: the host that a Minecraft client sends first chooses the board.
+//! Connections of trusted proxies start with the address of the client, which then counts in their
+//! place.
 //!
 //! A client that is connected has proved its address. Its replies are charged to the budget of
 //! verified sources, which all connections of a pool share; over it, the connection is closed.
@@ -15,7 +20,7 @@
 //! | limit | value |
 //! | --- | --- |
 //! | connections, and the times of each | [`PoolConfig::connections`](crate::respond::PoolConfig::connections) |
-//! | bytes that no protocol has claimed | 4 KiB |
+//! | bytes that no protocol has claimed, or before the host is known | 4 KiB |
 //! | bytes that a protocol has not consumed | 8 KiB |
 //! | bytes received on a connection | 64 KiB |
 //! | pause after which a request is complete, if its protocol has such requests | 100 ms |
@@ -24,16 +29,21 @@
 //! | connections that wait for the thread | those of the system |
 //! | end of the pool: time for open connections | 500 ms |
 //!
-//! May import: `crate::respond`, `crate::respond::board`, `crate::respond::io::service`,
-//! `crate::respond::reason`, `crate::support`, `hailer_proto`.
+//! May import: `crate::door`, `crate::respond`, `crate::respond::board`, `crate::respond::io::passage`,
+//! `crate::respond::io::service`, `crate::respond::reason`, `crate::support`, `hailer_proto`.
 
+use super::passage::{Arrival, PassageCounts, PassageEnd, PassageLimits, Passages};
 use super::service::EpochClock;
+use crate::door::{Entrance, Entry, State};
 use crate::respond::board::Published;
 use crate::respond::{Board, Budget, Counts, RateLimiter, reason};
 use crate::support::accept::wait_after;
 use crate::support::catalog;
 use crate::support::listen::{ConnectionLimiter, ConnectionLimits, LimitedStream};
+use crate::support::proxy_protocol::{MAX_HEADER_BYTES, ProxiedAddresses, ProxyHeader};
 use arc_swap::ArcSwap;
+use hailer_proto::minecraft_status::message::is_legacy_request;
+use hailer_proto::minecraft_status::{RequestedHost, requested_host};
 use hailer_proto::protocol::{JoinAttempt, PAUSE_MS, Received};
 use hailer_proto::{Connection, ConnectionStep, Epoch, Responder, Transport, http};
 use socket2::{Domain, Socket, Type};
@@ -68,23 +78,55 @@ const MAX_DRAINED: usize = 1_024;
 /// Time for open connections at the end.
 const STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// Listening socket with its state.
+/// Listening socket with the servers that share it.
 pub(crate) struct StreamSocket {
     listener: StdListener,
-    state: Arc<SocketState>,
+    routes: Arc<Routes>,
 }
 
-/// Current board and counters of a socket. Connections share it, and do not keep the socket open.
-struct SocketState {
+/// The servers of a socket. Connections share them, and do not keep the socket open.
+type Routes = ArcSwap<Vec<Arc<Route>>>;
+
+/// Current board and counters of one server of a socket.
+pub(crate) struct Route {
     board: ArcSwap<Board>,
     counts: Mutex<Counts>,
 }
 
-impl SocketState {
-    fn counts(&self) -> MutexGuard<'_, Counts> {
+impl Route {
+    pub(crate) fn new(board: Board) -> Arc<Self> {
+        Arc::new(Self {
+            board: ArcSwap::from_pointee(board),
+            counts: Mutex::default(),
+        })
+    }
+
+    /// Replaces the board, for connections from now on.
+    pub(crate) fn set_board(&self, board: Board) {
+        self.board.store(Arc::new(board));
+    }
+
+    /// Returns the counters.
+    pub(crate) fn counts(&self) -> MutexGuard<'_, Counts> {
         // A panicked writer leaves complete data.
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns the server of clients without a host, or with an unknown one.
+fn default_route(routes: &[Arc<Route>]) -> Option<&Arc<Route>> {
+    let is_default = |route: &&Arc<Route>| route.board.load().stream_config().hosts.is_empty();
+    routes.iter().find(is_default)
+}
+
+/// Returns the server of a host, or the default one.
+fn route_to<'a>(routes: &'a [Arc<Route>], host: &str) -> Option<&'a Arc<Route>> {
+    let has_host = |route: &&Arc<Route>| {
+        let board = route.board.load();
+        board.stream_config().hosts.iter().any(|own| own == host)
+    };
+    let found = routes.iter().find(has_host);
+    found.or_else(|| default_route(routes))
 }
 
 impl StreamSocket {
@@ -92,7 +134,7 @@ impl StreamSocket {
     ///
     /// # Errors
     /// The error of the system.
-    pub(crate) fn bind(address: SocketAddr, board: Board) -> io::Result<Arc<Self>> {
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Arc<Self>> {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
         if address.is_ipv6() {
             // As for datagrams.
@@ -106,35 +148,37 @@ impl StreamSocket {
         socket.set_nonblocking(true)?;
         Ok(Arc::new(Self {
             listener: socket.into(),
-            state: Arc::new(SocketState {
-                board: ArcSwap::from_pointee(board),
-                counts: Mutex::default(),
-            }),
+            routes: Arc::default(),
         }))
     }
 
-    /// Replaces the board, for connections from now on.
-    pub(crate) fn set_board(&self, board: Board) {
-        self.state.board.store(Arc::new(board));
+    /// Replaces the servers of the socket, for connections from now on.
+    pub(crate) fn set_routes(&self, routes: Vec<Arc<Route>>) {
+        self.routes.store(Arc::new(routes));
     }
 
     /// Returns the address with its port.
     pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
+}
 
-    /// Returns the counters.
-    pub(crate) fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.state.counts()
-    }
+/// Limits of the thread.
+#[derive(Clone, Copy)]
+pub(crate) struct StreamLimits {
+    /// Of connections of queries.
+    pub(crate) queries: ConnectionLimits,
+    /// Of connections that are passed on.
+    pub(crate) passages: PassageLimits,
+    /// Of replies.
+    pub(crate) budget: Budget,
 }
 
 /// Sockets and limits of the thread.
 #[derive(Clone)]
 struct Work {
     sockets: Vec<Arc<StreamSocket>>,
-    limits: ConnectionLimits,
-    budget: Budget,
+    limits: StreamLimits,
 }
 
 /// Thread that runs all connections. Dropping it answers those that wait, and ends it.
@@ -149,16 +193,8 @@ impl StreamThread {
     ///
     /// # Errors
     /// The system refuses a thread or an event queue.
-    pub(crate) fn start(
-        sockets: Vec<Arc<StreamSocket>>,
-        limits: ConnectionLimits,
-        budget: Budget,
-    ) -> io::Result<Self> {
-        let (work, updates) = watch::channel(Work {
-            sockets,
-            limits,
-            budget,
-        });
+    pub(crate) fn start(sockets: Vec<Arc<StreamSocket>>, limits: StreamLimits) -> io::Result<Self> {
+        let (work, updates) = watch::channel(Work { sockets, limits });
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -179,12 +215,9 @@ impl StreamThread {
     }
 
     /// Replaces the limits.
-    pub(crate) fn set_limits(&self, limits: ConnectionLimits, budget: Budget) {
+    pub(crate) fn set_limits(&self, limits: StreamLimits) {
         if let Some(work) = &self.work {
-            work.send_modify(|work| {
-                work.limits = limits;
-                work.budget = budget;
-            });
+            work.send_modify(|work| work.limits = limits);
         }
     }
 }
@@ -209,7 +242,14 @@ struct OpenSocket {
 struct StreamServer {
     limiter: ConnectionLimiter,
     limits: ConnectionLimits,
+    shared: Shared,
+}
+
+/// State that all connections share.
+#[derive(Clone)]
+struct Shared {
     replies: ReplyLimiter,
+    passages: Passages,
 }
 
 /// Limits the replies of all connections, by source.
@@ -249,38 +289,108 @@ impl ReplyLimiter {
     }
 }
 
+/// A client of a socket.
+struct Client {
+    /// Its addresses, as its proxy names them, if there is one.
+    addresses: ProxiedAddresses,
+    /// Bytes that were read before.
+    first: Vec<u8>,
+    /// Counts the connection, until it ends.
+    visit: CountedConnection,
+    routes: Arc<Vec<Arc<Route>>>,
+}
+
 impl StreamServer {
-    fn insert(&mut self, stream: TcpStream, peer: SocketAddr, state: Arc<SocketState>) {
-        // Replies are written whole, so do not wait for more data.
-        let _ = stream.set_nodelay(true);
-        self.run(stream, peer, state);
+    fn new(limits: StreamLimits) -> Self {
+        Self {
+            limiter: ConnectionLimiter::new(limits.queries),
+            limits: limits.queries,
+            shared: Shared {
+                replies: ReplyLimiter::new(limits.budget),
+                passages: Passages::new(limits.passages),
+            },
+        }
     }
 
+    /// Runs a connection of a client or of a trusted proxy.
+    fn insert(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        routes: &Routes,
+        this: &SharedServer,
+    ) {
+        // Replies are written whole, so do not wait for more data.
+        let _ = stream.set_nodelay(true);
+        let destination = stream.local_addr().unwrap_or(peer);
+        let addresses = ProxiedAddresses {
+            source: peer,
+            destination,
+        };
+        self.start(stream, addresses, routes, this);
+    }
+
+    fn start(
+        &mut self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        addresses: ProxiedAddresses,
+        routes: &Routes,
+        this: &SharedServer,
+    ) {
+        let routes = routes.load_full();
+        // Only a socket that is being removed has no server.
+        let Some(route) = default_route(&routes).or(routes.first()) else {
+            return;
+        };
+        let peer = addresses.source.ip();
+        let is_trusted = routes.iter().any(|route| {
+            let board = route.board.load();
+            let trusted = &board.stream_config().trusted_proxies;
+            trusted.iter().any(|range| range.contains(peer))
+        });
+        let client = Client {
+            addresses,
+            first: Vec::new(),
+            visit: CountedConnection::start(route.clone()),
+            routes: routes.clone(),
+        };
+        if is_trusted {
+            let stream = LimitedStream::new(stream, &self.limits);
+            // The network of a proxy has no limit, since the connections are of many clients.
+            self.limiter
+                .insert(None, read_proxy_header(stream, client, this.clone()));
+        } else {
+            self.run(stream, client);
+        }
+    }
+
+    /// Runs a connection of a client.
     fn run(
         &mut self,
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        peer: SocketAddr,
-        state: Arc<SocketState>,
+        client: Client,
     ) {
         let stream = LimitedStream::new(stream, &self.limits);
-        let visit = CountedConnection::start(state);
-        let lifetime = self.limits.lifetime.unwrap_or(Duration::MAX);
-        let replies = self.replies.clone();
-        self.limiter
-            .insert(Some(peer), converse(stream, peer, visit, lifetime, replies));
+        let peer = client.addresses.source;
+        self.limiter.insert(
+            Some(peer),
+            converse(stream, client, self.limits, self.shared.clone()),
+        );
     }
 
-    fn set_limits(&mut self, limits: ConnectionLimits) {
-        self.limits = limits;
+    fn set_limits(&mut self, limits: StreamLimits) {
+        self.limits = limits.queries;
         // The lifetime is limited by `converse`, which counts it.
         self.limiter.set_limits(ConnectionLimits {
             lifetime: None,
-            ..limits
+            ..limits.queries
         });
+        self.shared.replies.set_budget(limits.budget);
+        self.shared.passages.set_limits(limits.passages);
     }
 
     /// Runs the connections that wait at a socket.
-    fn drain(&mut self, socket: &StreamSocket) {
+    fn drain(&mut self, socket: &StreamSocket, this: &SharedServer) {
         let accept = || socket.listener.accept().ok();
         for (stream, peer) in std::iter::from_fn(accept).take(MAX_DRAINED) {
             let convert = |stream: StdStream| {
@@ -288,7 +398,7 @@ impl StreamServer {
                 TcpStream::from_std(stream)
             };
             if let Ok(stream) = convert(stream) {
-                self.insert(stream, peer, socket.state.clone());
+                self.insert(stream, peer, &socket.routes, this);
             }
         }
     }
@@ -304,22 +414,18 @@ fn lock(server: &SharedServer) -> MutexGuard<'_, StreamServer> {
 
 /// Runs until the sender of the updates is dropped.
 async fn run(mut updates: watch::Receiver<Work>) {
-    let Work { limits, budget, .. } = *updates.borrow();
-    let server = Arc::new(Mutex::new(StreamServer {
-        limiter: ConnectionLimiter::new(limits),
-        limits,
-        replies: ReplyLimiter::new(budget),
-    }));
+    let limits = updates.borrow().limits;
+    let server = Arc::new(Mutex::new(StreamServer::new(limits)));
     let mut open: Vec<OpenSocket> = Vec::new();
     updates.mark_changed();
     while updates.changed().await.is_ok() {
         let work = updates.borrow_and_update().clone();
         lock(&server).set_limits(work.limits);
-        lock(&server).replies.set_budget(work.budget);
         apply(work.sockets, &mut open, &server);
     }
     apply(Vec::new(), &mut open, &server);
-    let mut limiter = std::mem::replace(&mut lock(&server).limiter, ConnectionLimiter::new(limits));
+    let none = ConnectionLimiter::new(limits.queries);
+    let mut limiter = std::mem::replace(&mut lock(&server).limiter, none);
     // Connections that are still open then are closed with the runtime.
     let _ = timeout(STOP_GRACE, limiter.closed()).await;
 }
@@ -337,7 +443,7 @@ fn apply(sockets: Vec<Arc<StreamSocket>>, open: &mut Vec<OpenSocket>, server: &S
     }
     for OpenSocket { socket, task } in old {
         task.abort();
-        lock(server).drain(&socket);
+        lock(server).drain(&socket, server);
     }
 }
 
@@ -353,7 +459,7 @@ async fn accept(socket: Arc<StreamSocket>, server: SharedServer) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                lock(&server).insert(stream, peer, socket.state.clone());
+                lock(&server).insert(stream, peer, &socket.routes, &server);
                 // The connections have their turn before more of them are accepted.
                 tokio::task::yield_now().await;
             }
@@ -364,119 +470,288 @@ async fn accept(socket: Arc<StreamSocket>, server: SharedServer) {
 
 /// Counts one connection. If it is dropped before the end, the connection was evicted.
 struct CountedConnection {
-    state: Arc<SocketState>,
-    has_reply: bool,
+    route: Arc<Route>,
+    /// Whether the connection had a reply, or was passed on.
+    is_served: bool,
     /// Why the connection ended.
     end: &'static str,
 }
 
 impl CountedConnection {
-    fn start(state: Arc<SocketState>) -> Self {
-        let mut counts = state.counts();
+    fn start(route: Arc<Route>) -> Self {
+        let mut counts = route.counts();
         counts.connections += 1;
         counts.open_connections += 1;
         drop(counts);
         Self {
-            state,
-            has_reply: false,
+            route,
+            is_served: false,
             end: reason::EVICTED.name,
         }
+    }
+
+    /// Counts the connection for another server of the socket.
+    fn move_to(&mut self, route: &Arc<Route>) {
+        for (route, change) in [(&self.route, -1), (route, 1)] {
+            let mut counts = route.counts();
+            counts.connections = counts.connections.saturating_add_signed(change);
+            counts.open_connections = counts.open_connections.saturating_add_signed(change);
+        }
+        self.route = route.clone();
+    }
+
+    /// Counts a turn of a session: bytes received, and replies.
+    fn record(&mut self, session: &mut StreamSession, received: usize, sent: usize) {
+        let is_first_reply = sent > 0 && !self.is_served;
+        self.is_served |= is_first_reply;
+        let mut counts = self.route.counts();
+        counts.bytes_in += received as u64;
+        counts.bytes_out += sent as u64;
+        counts.answered += u64::from(is_first_reply);
+        if let Some((index, id)) = session.claimed {
+            let of = counts.of_protocol(index, id);
+            of.requests += u64::from(!session.is_counted);
+            of.answered += u64::from(is_first_reply);
+            session.is_counted = true;
+        }
+    }
+}
+
+impl PassageCounts for CountedConnection {
+    fn held(&mut self, change: i64) {
+        let mut counts = self.route.counts();
+        counts.held_connections = counts.held_connections.saturating_add_signed(change);
+    }
+
+    fn relayed(&mut self, change: i64) {
+        self.is_served = true;
+        let mut counts = self.route.counts();
+        counts.relayed_connections += u64::from(change > 0);
+        let open = &mut counts.open_relayed_connections;
+        *open = open.saturating_add_signed(change);
+    }
+
+    fn bytes(&mut self, to_game: u64, from_game: u64) {
+        let mut counts = self.route.counts();
+        counts.relayed_bytes += to_game;
+        counts.relayed_back_bytes += from_game;
     }
 }
 
 impl Drop for CountedConnection {
     fn drop(&mut self) {
-        let mut counts = self.state.counts();
+        let mut counts = self.route.counts();
         counts.open_connections -= 1;
-        if !self.has_reply {
+        if !self.is_served {
             Counts::drop(&mut counts, self.end);
         }
     }
 }
 
-/// Runs one connection.
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+/// Reads the header of a trusted proxy, and runs the connection of its client.
+async fn read_proxy_header<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
     mut stream: LimitedStream<S>,
-    peer: SocketAddr,
-    mut visit: CountedConnection,
-    lifetime: Duration,
-    replies: ReplyLimiter,
+    mut client: Client,
+    server: SharedServer,
 ) {
-    let end = timeout(lifetime, talk(&mut stream, peer, &mut visit, &replies)).await;
-    visit.end = end.unwrap_or(reason::SLOW.name);
+    let header = loop {
+        match ProxyHeader::read(&client.first) {
+            Ok(Some(header)) => break header,
+            Ok(None) if client.first.len() <= MAX_HEADER_BYTES => {}
+            Ok(None) | Err(_) => {
+                client.visit.end = reason::MALFORMED.name;
+                return;
+            }
+        }
+        let mut bytes = [0; READ_BYTES];
+        match stream.read(&mut bytes).await {
+            Ok(length @ 1..) => client.first.extend(bytes.iter().take(length)),
+            end => {
+                client.visit.end = reason_of_read(&end);
+                return;
+            }
+        }
+    };
+    client.first.drain(..header.length);
+    // A connection of the proxy itself has its own address.
+    client.addresses = header.addresses.unwrap_or(client.addresses);
+    lock(&server).run(stream.into_inner(), client);
 }
 
-/// Answers until either side ends the connection. Returns the reason, which is counted if there was
-/// no reply.
+/// Returns why a connection ended whose read got nothing.
+fn reason_of_read(read: &io::Result<usize>) -> &'static str {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => reason::SLOW.name,
+        _ => reason::UNFINISHED.name,
+    }
+}
+
+/// Runs one connection.
+async fn converse<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
+    mut stream: LimitedStream<S>,
+    mut client: Client,
+    limits: ConnectionLimits,
+    shared: Shared,
+) {
+    let lifetime = limits.lifetime.unwrap_or(Duration::MAX);
+    let talk = talk(&mut stream, &mut client, &shared.replies);
+    match timeout(lifetime, talk).await {
+        Ok(TalkEnd::Closed(reason)) => client.visit.end = reason,
+        Err(_) => client.visit.end = reason::SLOW.name,
+        Ok(TalkEnd::Arrived(arrival)) => {
+            // The connection leaves the limits of queries. It ends with the runtime.
+            let stream = stream.into_inner();
+            tokio::spawn(pass_on(stream, *arrival, client.visit, limits, shared));
+        }
+    }
+}
+
+/// Holds a client and passes it on to the game, or ends it with the text of the board.
+async fn pass_on<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    arrival: Arrival,
+    mut visit: CountedConnection,
+    limits: ConnectionLimits,
+    shared: Shared,
+) {
+    let peer = arrival.addresses.source;
+    let (end, bytes) = shared.passages.run(&mut stream, arrival, &mut visit).await;
+    visit.end = match end {
+        PassageEnd::Relayed => return,
+        PassageEnd::Left => reason::UNFINISHED.name,
+        PassageEnd::Oversized => reason::OVERSIZED.name,
+        PassageEnd::Full => reason::RELAY_FULL.name,
+        PassageEnd::Text => reason::RELAY_FAILED.name,
+    };
+    if end != PassageEnd::Text {
+        return;
+    }
+    let board = visit.route.board.load_full();
+    let mut out = Vec::new();
+    let mut session = StreamSession::new(peer);
+    session.receive(&board, shared.replies.epoch(), &bytes, &mut out);
+    // The protocol was counted when the client arrived.
+    session.is_counted = true;
+    if out.is_empty() {
+        return;
+    }
+    if !shared.replies.try_spend(peer, bytes.len(), out.len()) {
+        visit.end = reason::BUDGET.name;
+        return;
+    }
+    visit.record(&mut session, 0, out.len());
+    let mut stream = LimitedStream::new(stream, &limits);
+    if stream.write_all(&out).await.is_err() {
+        visit.route.counts().unsent += 1;
+        return;
+    }
+    finish(&mut stream).await;
+}
+
+/// End of the exchange of queries on a connection.
+enum TalkEnd {
+    /// It is closed. The reason is counted if there was no reply.
+    Closed(&'static str),
+    /// It belongs to the game.
+    Arrived(Box<Arrival>),
+}
+
+/// Answers until either side ends the connection, or it belongs to the game.
 async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut LimitedStream<S>,
-    peer: SocketAddr,
-    visit: &mut CountedConnection,
+    client: &mut Client,
     replies: &ReplyLimiter,
-) -> &'static str {
+) -> TalkEnd {
+    let peer = client.addresses.source;
     let mut session = StreamSession::new(peer);
     let mut out = Vec::new();
     let mut has_paused = false;
+    // Bytes of a client whose server is not known yet.
+    let mut unrouted = (client.routes.len() > 1).then(Vec::new);
+    if unrouted.is_none()
+        && client.first.is_empty()
+        && let Some(arrival) = client.arrives_silently()
+    {
+        return TalkEnd::Arrived(arrival);
+    }
     // A server that sends first on a shared port waits for clients of the other protocols.
-    let is_shared = visit.state.board.load().published().streams.len() > 1;
+    let is_shared =
+        unrouted.is_some() || client.visit.route.board.load().published().streams.len() > 1;
     let mut first_wait = Some(if is_shared { END_PAUSE } else { Duration::ZERO });
     loop {
-        let mut bytes = [0; READ_BYTES];
-        let read = stream.read(&mut bytes);
-        // One pause at the start, and one after each read that left bytes.
-        let is_waiting = has_paused || session.unread.is_empty();
-        let read = match (first_wait.take(), is_waiting) {
-            (Some(wait), _) => timeout(wait, read).await.ok(),
-            (None, false) => timeout(END_PAUSE, read).await.ok(),
-            (None, true) => Some(read.await),
-        };
-        has_paused = read.is_none();
-        let length = match read {
-            None => 0,
-            Some(Ok(0)) => return reason::UNFINISHED.name,
-            Some(Ok(length)) => length,
-            Some(Err(error)) if error.kind() == io::ErrorKind::TimedOut => {
-                return reason::SLOW.name;
+        let mut bytes = match std::mem::take(&mut client.first) {
+            first if !first.is_empty() => {
+                first_wait = None;
+                has_paused = false;
+                first
             }
-            Some(Err(_)) => return reason::UNFINISHED.name,
+            _ => {
+                let mut buffer = [0; READ_BYTES];
+                let read = stream.read(&mut buffer);
+                // One pause at the start, and one after each read that left bytes.
+                let has_unread = !session.unread.is_empty()
+                    || unrouted.as_ref().is_some_and(|bytes| !bytes.is_empty());
+                let is_waiting = has_paused || !has_unread;
+                let read = match (first_wait.take(), is_waiting) {
+                    (Some(wait), _) => timeout(wait, read).await.ok(),
+                    (None, false) => timeout(END_PAUSE, read).await.ok(),
+                    (None, true) => Some(read.await),
+                };
+                has_paused = read.is_none();
+                match read {
+                    None => Vec::new(),
+                    Some(Ok(length @ 1..)) => buffer.iter().take(length).copied().collect(),
+                    Some(end) => return TalkEnd::Closed(reason_of_read(&end)),
+                }
+            }
         };
-        let board = visit.state.board.load_full();
+        let received = bytes.len();
+        if let Some(unknown) = &mut unrouted {
+            unknown.append(&mut bytes);
+            let choice = match unknown.is_empty() {
+                true => client.speaks_first(),
+                false => choose_route(&client.routes, unknown, has_paused),
+            };
+            match choice {
+                RouteChoice::Wait if unknown.len() > MAX_UNCLAIMED_BYTES => {
+                    return TalkEnd::Closed(reason::OVERSIZED.name);
+                }
+                RouteChoice::Wait => {
+                    client.visit.record(&mut session, received, 0);
+                    continue;
+                }
+                RouteChoice::Unknown => return TalkEnd::Closed(reason::NO_QUERY.name),
+                RouteChoice::Found(route) => {
+                    client.visit.move_to(&route);
+                    bytes = std::mem::take(unknown);
+                    has_paused &= bytes.is_empty();
+                    unrouted = None;
+                }
+            }
+        }
+        let board = client.visit.route.board.load_full();
         let epoch = replies.epoch();
+        session.is_recorded |= board.stream_entrance().is_some();
         let turn = if !has_paused {
-            session.receive(&board, epoch, &bytes[..length], &mut out)
+            session.receive(&board, epoch, &bytes, &mut out)
         } else if session.received == 0 {
             session.open(&board, &mut out)
         } else {
             session.pause(&board, epoch, &mut out)
         };
-        if !out.is_empty() && !replies.try_spend(peer, length, out.len()) {
-            visit.state.counts().bytes_in += length as u64;
-            return reason::BUDGET.name;
+        if let Some(arrival) = client.arrives(&board, &mut session, turn) {
+            client.visit.record(&mut session, received, 0);
+            return TalkEnd::Arrived(arrival);
         }
-        let is_first_reply = !out.is_empty() && !visit.has_reply;
-        visit.has_reply |= is_first_reply;
-        {
-            let mut counts = visit.state.counts();
-            counts.bytes_in += length as u64;
-            counts.bytes_out += out.len() as u64;
-            counts.answered += u64::from(is_first_reply);
-            if let Some((index, id)) = session.claimed {
-                let of = counts.of_protocol(index, id);
-                of.requests += u64::from(!session.is_counted);
-                of.answered += u64::from(is_first_reply);
-                session.is_counted = true;
-            }
+        if !out.is_empty() && !replies.try_spend(peer, received, out.len()) {
+            client.visit.route.counts().bytes_in += received as u64;
+            return TalkEnd::Closed(reason::BUDGET.name);
         }
-        if turn != NextAction::Wait
-            && let Some(attempt) = session.join_attempt()
-        {
-            visit.state.counts().join_attempts += 1;
-            board.report_join(peer, attempt);
-        }
+        client.visit.record(&mut session, received, out.len());
         if !out.is_empty() {
             if stream.write_all(&out).await.is_err() {
-                visit.state.counts().unsent += 1;
-                return reason::UNFINISHED.name;
+                client.visit.route.counts().unsent += 1;
+                return TalkEnd::Closed(reason::UNFINISHED.name);
             }
             out.clear();
         }
@@ -484,10 +759,123 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
             NextAction::Wait => {}
             NextAction::Close => {
                 finish(stream).await;
-                return reason::UNFINISHED.name;
+                return TalkEnd::Closed(reason::UNFINISHED.name);
             }
-            NextAction::Drop(reason) => return reason,
+            NextAction::Drop(reason) => return TalkEnd::Closed(reason),
         }
+    }
+}
+
+impl Client {
+    /// Returns the default server if it sends first to a client that waits.
+    fn speaks_first(&self) -> RouteChoice {
+        let sends = |route: &&Arc<Route>| {
+            let mut out = Vec::new();
+            let mut session = StreamSession::new(self.addresses.source);
+            session.open(&route.board.load(), &mut out);
+            !out.is_empty()
+        };
+        match default_route(&self.routes).filter(sends) {
+            Some(route) => RouteChoice::Found(route.clone()),
+            None => RouteChoice::Wait,
+        }
+    }
+
+    /// Returns the way to a running game, if no protocol is served that the client could speak.
+    fn arrives_silently(&self) -> Option<Box<Arrival>> {
+        let board = self.visit.route.board.load();
+        let entrance = board.stream_entrance()?;
+        let is_free = board.published().streams.is_empty() && is_running(&entrance);
+        is_free.then(|| self.arrival(&board, entrance, Vec::new(), None))
+    }
+
+    /// Returns the way to the game if the client joins, or if no protocol claims its bytes.
+    fn arrives(
+        &self,
+        board: &Board,
+        session: &mut StreamSession,
+        turn: NextAction,
+    ) -> Option<Box<Arrival>> {
+        if turn == NextAction::Wait {
+            return None;
+        }
+        let peer = self.addresses.source;
+        if let Some(attempt) = session.join_attempt() {
+            self.visit.route.counts().join_attempts += 1;
+            board.report_join(peer, attempt);
+            // After a reply, the game could not take over.
+            let entrance = board.stream_entrance().filter(|_| !self.visit.is_served)?;
+            if entrance.enter(peer, attempt) == Entry::Refused {
+                return None;
+            }
+            let wait = session.claimed.map(|(_, id)| board.join_wait(id));
+            let bytes = std::mem::take(&mut session.recorded);
+            return Some(self.arrival(board, entrance, bytes, wait));
+        }
+        if turn != NextAction::Drop(reason::NO_QUERY.name) || session.claimed.is_some() {
+            return None;
+        }
+        let entrance = board.stream_entrance()?;
+        let mut wait = None;
+        if !is_running(&entrance) {
+            if !entrance.wakes_on_traffic()
+                || entrance.enter(peer, &JoinAttempt::default()) == Entry::Refused
+            {
+                return None;
+            }
+            wait = Some(board.join_wait(""));
+        }
+        let bytes = std::mem::take(&mut session.recorded);
+        Some(self.arrival(board, entrance, bytes, wait))
+    }
+
+    fn arrival(
+        &self,
+        board: &Board,
+        entrance: Arc<Entrance>,
+        bytes: Vec<u8>,
+        wait: Option<Duration>,
+    ) -> Box<Arrival> {
+        Box::new(Arrival {
+            addresses: self.addresses,
+            bytes,
+            entrance,
+            proxy_protocol: board.stream_config().proxy_protocol,
+            wait,
+        })
+    }
+}
+
+fn is_running(entrance: &Entrance) -> bool {
+    let view = entrance.view();
+    view.state == State::Running && view.game.is_some()
+}
+
+/// Server of a connection.
+enum RouteChoice {
+    /// More bytes decide.
+    Wait,
+    /// No server has this host, and there is no default.
+    Unknown,
+    Found(Arc<Route>),
+}
+
+/// Chooses the server of a client by its first bytes.
+fn choose_route(routes: &[Arc<Route>], bytes: &[u8], has_paused: bool) -> RouteChoice {
+    let host = match requested_host(bytes) {
+        RequestedHost::Known(host) => Some(host),
+        RequestedHost::Missing => None,
+        // A legacy ping without a host.
+        RequestedHost::Incomplete if has_paused && is_legacy_request(bytes) => None,
+        RequestedHost::Incomplete => return RouteChoice::Wait,
+    };
+    let found = match host {
+        Some(host) => route_to(routes, &host),
+        None => default_route(routes),
+    };
+    match found {
+        Some(route) => RouteChoice::Found(route.clone()),
+        None => RouteChoice::Unknown,
     }
 }
 
@@ -532,6 +920,9 @@ struct StreamSession {
     is_counted: bool,
     unread: Vec<u8>,
     received: usize,
+    /// Whether all bytes are recorded, because they may belong to a game.
+    is_recorded: bool,
+    recorded: Vec<u8>,
 }
 
 impl StreamSession {
@@ -545,6 +936,8 @@ impl StreamSession {
             is_counted: false,
             unread: Vec::new(),
             received: 0,
+            is_recorded: false,
+            recorded: Vec::new(),
         }
     }
 
@@ -585,6 +978,9 @@ impl StreamSession {
             return NextAction::Drop(reason::OVERSIZED.name);
         }
         self.unread.extend_from_slice(bytes);
+        if self.is_recorded {
+            self.recorded.extend_from_slice(bytes);
+        }
         self.offer(board, epoch, out)
     }
 
@@ -606,7 +1002,9 @@ impl StreamSession {
             .clone();
         let received = loop {
             let Some((_, responder)) = responders.streams.get(self.passed) else {
-                if published.is_silent || !self.has_http_request(&responders.streams) {
+                let is_of_game = self.is_recorded;
+                if is_of_game || published.is_silent || !self.has_http_request(&responders.streams)
+                {
                     return NextAction::Drop(reason::NO_QUERY.name);
                 }
                 http::write_not_found(out);
@@ -705,24 +1103,25 @@ mod tests {
     async fn week(budget: Budget, interval: Duration) -> Vec<(usize, usize, Duration)> {
         let start = Instant::now();
         let board = Board::new(&[&minecraft_status::PROTOCOL], &Status::default()).unwrap();
-        let state = Arc::new(SocketState {
-            board: ArcSwap::from_pointee(board),
-            counts: Mutex::default(),
-        });
-        let limits = ConnectionLimits::default();
-        let mut server = StreamServer {
-            limiter: ConnectionLimiter::new(limits),
-            limits,
-            replies: ReplyLimiter::new(budget),
+        let route = Route::new(board);
+        let routes = ArcSwap::from_pointee(vec![route.clone()]);
+        let limits = StreamLimits {
+            queries: ConnectionLimits::default(),
+            passages: PassageLimits::default(),
+            budget,
         };
-        let peer = "192.0.2.7:50000".parse().unwrap();
+        let server = Arc::new(Mutex::new(StreamServer::new(limits)));
+        let addresses = ProxiedAddresses {
+            source: "192.0.2.7:50000".parse().unwrap(),
+            destination: "192.0.2.1:25565".parse().unwrap(),
+        };
         let mut results = Vec::new();
         for times in stretches(interval, 6_000) {
             let mut replies = 0;
             for since in &times {
                 advance(since.saturating_sub(start.elapsed())).await;
                 let (stream, mut client) = duplex(4 << 10);
-                server.run(stream, peer, state.clone());
+                lock(&server).start(stream, addresses, &routes, &server);
                 client.write_all(b"\xFE\x01").await.unwrap();
                 let mut reply = Vec::new();
                 client.read_to_end(&mut reply).await.unwrap();
@@ -733,7 +1132,7 @@ mod tests {
         assert!(start.elapsed() + interval >= WEEK);
         // The server waits for the end of the client.
         tokio::time::sleep(LINGER).await;
-        let counts = state.counts();
+        let counts = route.counts();
         let requests: usize = results.iter().map(|(_, requests, _)| requests).sum();
         assert_eq!(counts.connections, requests as u64);
         assert_eq!(counts.open_connections, 0);

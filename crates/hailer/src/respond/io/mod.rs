@@ -2,13 +2,15 @@
 //!
 //! In: datagrams and connections of clients. Out: replies of the boards, counts.
 //!
-//! May import: `crate::respond`, `crate::respond::board`, `crate::respond::engine`,
+//! May import: `crate::door`, `crate::prefix`, `crate::respond`, `crate::respond::board`, `crate::respond::engine`,
 //! `crate::respond::reason`, `crate::support`, `hailer_proto`, `hailer_udp`.
 
 mod connections;
+mod passage;
 mod pool;
 mod relay;
 pub(super) mod service;
 
+pub use passage::{PassageLimits, SourceLimits};
 pub use pool::{ListenError, ListenerConfig, ListenerCounts, PoolConfig, ResponderPool};
 pub use service::Service;

@@ -23,10 +23,12 @@
 //! | connections | [`PoolConfig::connections`] |
 //!
 //! May import: `crate::respond`, `crate::respond::engine`, `crate::respond::io::connections`,
+//! `crate::respond::io::passage`,
 //! `crate::respond::io::relay`, `crate::respond::io::service`, `crate::respond::reason`,
 //! `crate::support`, `hailer_proto`, `hailer_udp`.
 
-use super::connections::{StreamSocket, StreamThread};
+use super::connections::{Route, StreamLimits, StreamSocket, StreamThread};
+use super::passage::PassageLimits;
 use super::relay::Relay;
 use super::service::{EpochClock, answer_batch};
 use crate::respond::engine::sessions::{RelayLimits, RelayVerification};
@@ -68,7 +70,9 @@ const PORT_ATTEMPTS: u32 = 16;
 /// A listening address, its responders and its optional relay.
 #[derive(Clone)]
 pub struct ListenerConfig {
-    /// Address to listen on. Port 0 selects any free port, the same for both transports.
+    /// Address to listen on. Port 0 selects any free port, the same for both transports. Several
+    /// listeners with the same address and another port share its socket for connections, by the
+    /// [hosts](crate::respond::StreamConfig::hosts) of their boards.
     pub address: SocketAddr,
     /// Responders of the listener.
     pub board: Board,
@@ -99,6 +103,8 @@ pub struct PoolConfig {
     pub relay_verification: RelayVerification,
     /// Limits of the connections of all listeners together.
     pub connections: ConnectionLimits,
+    /// Limits of the connections that are passed on to games.
+    pub passages: PassageLimits,
     /// Whether to use the portable implementation even on Unix, for tests and comparisons. A change
     /// has no effect on a running pool.
     pub is_portable: bool,
@@ -117,6 +123,7 @@ impl Default for PoolConfig {
                 lifetime: Some(Duration::from_secs(30)),
                 ..ConnectionLimits::default()
             },
+            passages: PassageLimits::default(),
             is_portable: false,
         }
     }
@@ -128,6 +135,14 @@ impl PoolConfig {
             sessions: self.relay_sessions,
             idle: self.relay_idle,
             verification: self.relay_verification,
+        }
+    }
+
+    fn stream_limits(&self) -> StreamLimits {
+        StreamLimits {
+            queries: self.connections,
+            passages: self.passages,
+            budget: self.budget,
         }
     }
 
@@ -175,8 +190,8 @@ struct BoundListener {
     /// One socket per worker. Inherited sockets: one for each of the first workers. None without
     /// datagram protocols.
     sockets: Arc<[Socket]>,
-    /// The socket for connections, if there are stream protocols.
-    stream: Option<Arc<StreamSocket>>,
+    /// The socket for connections, if there are stream protocols, and the listener's part of it.
+    stream: Option<(Arc<StreamSocket>, Arc<Route>)>,
     /// Counters of each worker, as last published.
     counts: Arc<[Mutex<Counts>]>,
 }
@@ -260,8 +275,21 @@ impl ResponderPool {
     /// Passes the sockets for connections to their thread, and starts it for the first one.
     fn update_streams(&self) -> Result<(), ListenError> {
         let list = self.shared.list.load();
-        let streams = list.iter().filter_map(|bound| bound.stream.clone());
-        let streams: Vec<_> = streams.collect();
+        // Listeners with the same address have the same socket.
+        let mut streams: Vec<Arc<StreamSocket>> = Vec::new();
+        for (socket, _) in list.iter().filter_map(|bound| bound.stream.as_ref()) {
+            if !streams.iter().any(|known| Arc::ptr_eq(known, socket)) {
+                streams.push(socket.clone());
+            }
+        }
+        for socket in &streams {
+            let parts = list.iter().filter_map(|bound| {
+                let (own, route) = bound.stream.as_ref()?;
+                route.set_board(bound.board.clone());
+                Arc::ptr_eq(own, socket).then(|| route.clone())
+            });
+            socket.set_routes(parts.collect());
+        }
         let mut thread = self.lock_streams();
         match &*thread {
             Some(thread) => thread.set_sockets(streams),
@@ -269,7 +297,7 @@ impl ResponderPool {
             None => {
                 let config = self.shared.config.load();
                 let address = list.first().map_or(([0; 4], 0).into(), |bound| bound.local);
-                let started = StreamThread::start(streams, config.connections, config.budget);
+                let started = StreamThread::start(streams, config.stream_limits());
                 *thread = Some(started.map_err(|cause| ListenError {
                     address,
                     transport: Transport::Stream,
@@ -293,11 +321,6 @@ impl ResponderPool {
     pub fn reload(&self, listeners: Vec<ListenerConfig>) -> Result<(), ListenError> {
         let old = self.shared.list.load();
         let list = bind(listeners, self.workers.len(), self.shared.is_portable, &old)?;
-        for bound in &list {
-            if let Some(stream) = &bound.stream {
-                stream.set_board(bound.board.clone());
-            }
-        }
         self.shared.list.store(Arc::new(list));
         self.wake();
         self.update_streams()
@@ -309,7 +332,7 @@ impl ResponderPool {
         self.shared.config.store(Arc::new(config.clone()));
         self.wake();
         if let Some(streams) = &*self.lock_streams() {
-            streams.set_limits(config.connections, config.budget);
+            streams.set_limits(config.stream_limits());
         }
     }
 
@@ -414,8 +437,8 @@ impl BoundListener {
         for other in self.counts.iter() {
             counts.add(&lock(other));
         }
-        if let Some(stream) = &self.stream {
-            counts.add(&stream.counts());
+        if let Some((_, route)) = &self.stream {
+            counts.add(&route.counts());
         }
         counts.overflows = self.sockets.iter().map(Socket::overflows).sum();
         ListenerCounts {
@@ -440,14 +463,37 @@ fn bind(
         inherited,
     } in listeners
     {
-        let kept = old.iter().find(|bound| {
-            bound.configured == address && !list.iter().any(|new| new.local == bound.local)
-        });
+        // Each old listener is kept once. One with the same hosts keeps its counters.
+        let is_kept = |bound: &&Arc<BoundListener>| {
+            let is_same = |new: &Arc<BoundListener>| Arc::ptr_eq(&new.counts, &bound.counts);
+            bound.configured == address && !list.iter().any(is_same)
+        };
+        let has_same_hosts = |bound: &&Arc<BoundListener>| {
+            bound.board.stream_config().hosts == board.stream_config().hosts
+        };
+        let mut old_ones = old.iter().filter(is_kept);
+        let kept = old_ones.clone().find(has_same_hosts).or(old_ones.next());
+        // Those with a shared address may have its sockets.
+        let is_neighbor =
+            |bound: &&&Arc<BoundListener>| bound.configured == address && address.port() != 0;
+        let new_neighbors: Vec<_> = list.iter().filter(|bound| is_neighbor(&bound)).collect();
+        let old_neighbors: Vec<_> = old.iter().filter(|bound| is_neighbor(&bound)).collect();
         let has_streams = board.has_connections();
         // A relay needs the datagrams of other protocols.
         let has_datagrams = board.has(Transport::Datagram) || relay.is_some() || !has_streams;
-        let kept_stream = kept.and_then(|kept| kept.stream.clone());
-        let kept_sockets = kept.map_or_else(Arc::default, |kept| kept.sockets.clone());
+        let mut with_stream = new_neighbors
+            .iter()
+            .copied()
+            .chain(kept)
+            .chain(old_neighbors.iter().copied());
+        let kept_stream = with_stream.find_map(|bound| bound.stream.as_ref());
+        let kept_stream = kept_stream.map(|(socket, _)| socket.clone());
+        let is_taken = new_neighbors.iter().any(|bound| !bound.sockets.is_empty());
+        let mut with_sockets = kept
+            .into_iter()
+            .chain(old_neighbors.iter().copied().filter(|_| !is_taken));
+        let kept_sockets = with_sockets.find(|bound| !bound.sockets.is_empty());
+        let kept_sockets = kept_sockets.map_or_else(Arc::default, |bound| bound.sockets.clone());
         let wanted = kept.map_or(address, |kept| kept.local);
         let mut attempt = 1;
         let (local, sockets, stream) = loop {
@@ -467,7 +513,7 @@ fn bind(
             let stream = match kept_stream.clone() {
                 _ if !has_streams => Ok(None),
                 Some(stream) => Ok(Some(stream)),
-                None => StreamSocket::bind(local, board.clone()).map(Some),
+                None => StreamSocket::bind(local).map(Some),
             };
             match stream {
                 Ok(stream) => break (local, sockets, stream),
@@ -492,6 +538,11 @@ fn bind(
             || (0..workers).map(|_| Mutex::default()).collect(),
             |kept| kept.counts.clone(),
         );
+        let kept_route = kept.and_then(|kept| kept.stream.as_ref());
+        let stream = stream.map(|socket| {
+            let route = kept_route.map(|(_, route)| route.clone());
+            (socket, route.unwrap_or_else(|| Route::new(board.clone())))
+        });
         list.push(Arc::new(BoundListener {
             configured: address,
             local,

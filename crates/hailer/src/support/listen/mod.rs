@@ -322,6 +322,11 @@ impl<S> LimitedStream<S> {
         &self.stream
     }
 
+    /// Ends the limits. Returns the stream.
+    pub fn into_inner(self) -> S {
+        self.stream
+    }
+
     /// Returns when a read that waits has reached its limit.
     fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         let limit = if self.has_received {
