@@ -9,6 +9,7 @@
 
 #![allow(missing_docs, reason = "for tests only")]
 
+pub mod api;
 #[cfg(feature = "fleet")]
 pub mod fleet;
 pub mod folder;

@@ -4,6 +4,8 @@
 //!   reader   TOML ─► serde types, with all errors and their lines
 //!   monitor  keys of the file of `hailer monitor`; cluster: its table `[cluster]`
 //!   serve    keys of the file ─► ServeConfig
+//!   door     `[server.door]`: how a game starts and stops
+//!   action   commands and webhooks
 //!   flags    flags ─► ServerConfig
 //!   status   a status as users write it
 //!   games    games that users add
@@ -15,10 +17,16 @@
 //! May import: `crate::args`, `crate::exit`, `crate::files`, `crate::observe`, `crate::print`,
 //! `crate::simulated`, `crate::values`, `hailer`, `hailer_monitor`.
 
+mod action;
 pub(crate) mod checker;
 #[cfg(feature = "monitor")]
 #[cfg_attr(not(feature = "redis"), path = "no_cluster.rs")]
 pub(crate) mod cluster;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "until the driver of doors uses it")
+)]
+pub(crate) mod door;
 mod flags;
 pub(crate) mod games;
 #[cfg(feature = "monitor")]
@@ -85,8 +93,8 @@ pub(crate) struct HookConfig {
     pub(crate) every: Duration,
 }
 
-/// Action of a hook.
-#[derive(Clone)]
+/// Action of a hook or a door.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum HookAction {
     /// Runs a program with arguments, without a shell.
     Command(Vec<String>),

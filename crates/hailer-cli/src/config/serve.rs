@@ -1,5 +1,6 @@
 //! Configuration file of `hailer serve`: its keys, and their conversion.
 
+use super::action::ActionKeys;
 use super::checker::Checker;
 use super::network::{self, NetworkInput};
 use super::reader::{
@@ -18,7 +19,7 @@ use crate::values::wrong_port;
 use hailer::client::ClientConfig;
 use hailer::proto::model::{Value, colored};
 use hailer::proto::registry;
-use hailer::proto::{Discovery, Keys, Options, Protocol, Secret};
+use hailer::proto::{Discovery, Keys, Options, Protocol};
 use hailer::respond::source::poll::{MIN_EVERY, Poll};
 use hailer::respond::source::push::Place;
 use hailer::respond::source::{Policy, Stale, Wording};
@@ -728,60 +729,12 @@ impl ServerInput {
 
 impl HookInput {
     fn action(&self, span: &Range<usize>, checker: &mut Checker<'_>) -> Option<HookAction> {
-        match (&self.command, &self.url, &self.url_file) {
-            (Some(command), None, None) => {
-                let mut words = command.get_ref().clone();
-                match words.first_mut().filter(|program| !program.is_empty()) {
-                    // A program without a slash is searched in PATH.
-                    Some(program) if program.contains('/') => {
-                        *program = checker.folder.join(&*program).to_string_lossy().into();
-                    }
-                    Some(_) => {}
-                    None => {
-                        let text = "server.on-join.command: expected a program and its arguments";
-                        return checker.wrong(&command.span(), text);
-                    }
-                }
-                Some(HookAction::Command(words))
-            }
-            (None, Some(url), None) => {
-                let span = url.span();
-                webhook(
-                    "server.on-join.url",
-                    url.get_ref().as_str().into(),
-                    &span,
-                    checker,
-                )
-            }
-            (None, None, Some(file)) => {
-                let key = "server.on-join.url-file";
-                let url = checker.token(key, file, 1)?;
-                webhook(key, url, &file.span(), checker)
-            }
-            _ => {
-                let text = "server.on-join: exactly one is needed: command = [\"PROGRAM\", …], url = \"https://…\" or url-file = \"FILE\"";
-                checker.wrong(span, text)
-            }
-        }
-    }
-}
-
-/// Checks the URL of a webhook. Errors never contain it, because it may be a secret.
-fn webhook(
-    key: &str,
-    url: Secret,
-    span: &Range<usize>,
-    checker: &mut Checker<'_>,
-) -> Option<HookAction> {
-    let uri = url.reveal().parse::<ureq::http::Uri>().ok();
-    let is_http = uri.is_some_and(|uri| {
-        matches!(uri.scheme_str(), Some("http" | "https"))
-            && uri.host().is_some_and(|host| !host.is_empty())
-    });
-    if is_http {
-        Some(HookAction::Webhook(url))
-    } else {
-        checker.wrong(span, format!("{key}: not a URL; write https://HOST/PATH"))
+        let keys = ActionKeys {
+            command: self.command.as_ref(),
+            url: self.url.as_ref(),
+            url_file: self.url_file.as_ref(),
+        };
+        keys.action("server.on-join", span, checker)
     }
 }
 

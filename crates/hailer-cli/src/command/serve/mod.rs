@@ -11,6 +11,12 @@
 //! `crate::exit`, `crate::http_client`, `crate::log`, `crate::observe`, `crate::print`,
 //! `crate::service`, `crate::system`, `hailer`.
 
+mod action;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "until the driver of doors uses it")
+)]
+mod door;
 mod hook;
 mod observed;
 mod open_files;

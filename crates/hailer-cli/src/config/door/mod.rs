@@ -1,0 +1,8 @@
+//! The table `[server.door]`: a game server that sleeps while nobody plays.
+//!
+//! In: parsed tables. Out: configuration of doors, mistakes with line numbers.
+//!
+//! May import: `crate::config`, `crate::config::action`, `crate::config::checker`,
+//! `crate::config::reader`, `hailer`.
+
+pub(crate) mod control;
