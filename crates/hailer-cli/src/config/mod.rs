@@ -48,6 +48,7 @@ use crate::exit::{Usage, usage};
 use crate::observe::ObserverConfig;
 use crate::simulated::population::Population;
 use hailer::Status;
+use hailer::door::GameAddress;
 use hailer::proto::{Options, Protocol, Secret};
 use hailer::respond::PoolConfig;
 use hailer::respond::source::poll::Poll;
@@ -79,7 +80,7 @@ pub(crate) struct ServerConfig {
     pub(crate) network: Option<Box<NetworkConfig>>,
     pub(crate) listeners: Vec<ListenConfig>,
     /// The game server that receives datagrams of unknown protocols.
-    pub(crate) relay: Option<SocketAddr>,
+    pub(crate) relay: Option<GameAddress>,
     pub(crate) on_join: Option<HookConfig>,
     /// Whether to announce Minecraft Status to the local network.
     pub(crate) lan_announce: bool,
@@ -162,6 +163,8 @@ pub(crate) struct PushConfig {
 #[derive(Clone)]
 pub(crate) struct ListenConfig {
     pub(crate) address: SocketAddr,
+    /// Protocols that are answered. Empty for a further port of the game, whose datagrams are all
+    /// passed on.
     pub(crate) protocols: Vec<(&'static dyn Protocol, Options)>,
     /// The secret of challenge tokens, if several nodes share it. `None`: a random one, renewed
     /// every hour.
@@ -180,7 +183,10 @@ impl StatusSource {
     ) -> Option<Status> {
         let status = match self {
             Self::Fixed(status) => (**status).clone(),
-            Self::Demo(population) => population.status(listener.protocols[0].0, seconds),
+            Self::Demo(population) => match listener.protocols.first() {
+                Some((protocol, _)) => population.status(*protocol, seconds),
+                None => Status::default(),
+            },
             Self::External(source) => match source.policy.decide(last, Instant::now()).0 {
                 Published::Status(status) => (*status).clone(),
                 Published::Silence => return None,

@@ -17,6 +17,7 @@ use crate::observe::{Control, ObserverConfig};
 use crate::simulated::population::Population;
 use crate::values::wrong_port;
 use hailer::client::ClientConfig;
+use hailer::door::GameAddress;
 use hailer::proto::model::{Value, colored};
 use hailer::proto::registry;
 use hailer::proto::{Discovery, Keys, Options, Protocol};
@@ -65,7 +66,8 @@ pub(super) struct ServerInput {
     stale_text: Option<Spanned<Parsed<Wording>>>,
     pub(super) options: Ordered<ProtocolOptions>,
     secret: Option<Parsed<SharedSecret>>,
-    relay: Option<Spanned<Parsed<SocketAddr>>>,
+    relay: Option<Spanned<Parsed<GameAddress>>>,
+    also: OneOrMany<Spanned<Parsed<FurtherPort>>>,
     on_join: Option<Spanned<HookInput>>,
     pub(super) lan_announce: Option<Spanned<bool>>,
 }
@@ -193,6 +195,28 @@ impl FromText for LoopbackAddress {
             )),
             None => Err(format!("{text:?}: expected {}", Self::EXPECTED)),
         }
+    }
+}
+
+impl FromText for GameAddress {
+    type Value = Self;
+    const EXPECTED: &'static str = "a host and a port, such as \"127.0.0.1:25566\" or \"mc:25566\"";
+
+    fn parse(text: &str) -> Option<Self> {
+        text.strip_prefix("udp:").unwrap_or(text).parse().ok()
+    }
+}
+
+/// A further port of a game over UDP.
+enum FurtherPort {}
+
+impl FromText for FurtherPort {
+    type Value = u16;
+    const EXPECTED: &'static str = "a port of the game such as \"udp:24454\"";
+
+    fn parse(text: &str) -> Option<u16> {
+        let port = text.strip_prefix("udp:")?.parse().ok()?;
+        (port > 0).then_some(port)
     }
 }
 
@@ -439,9 +463,10 @@ impl ServerInput {
     ) -> Option<ServerConfig> {
         let mistakes = checker.problems.len();
         let protocols = self.protocols(checker);
-        let listeners = self.listeners(&protocols, checker);
+        let mut listeners = self.listeners(&protocols, checker);
         self.check_options(&protocols, checker);
         let relay = self.relay(&listeners, checker);
+        listeners.extend(self.further_ports(&listeners, checker));
         let on_join = self.on_join(&protocols, checker);
         let lan_announce = self.lan_announce(&protocols, checker);
         self.check_exclusions(checker);
@@ -705,9 +730,45 @@ impl ServerInput {
         })
     }
 
-    fn relay(&self, listeners: &[ListenConfig], checker: &mut Checker<'_>) -> Option<SocketAddr> {
+    /// Returns the listeners of further ports of the game: one on each address.
+    fn further_ports(
+        &self,
+        listeners: &[ListenConfig],
+        checker: &mut Checker<'_>,
+    ) -> Vec<ListenConfig> {
+        let mut further: Vec<ListenConfig> = Vec::new();
+        for also in &self.also.0 {
+            let port = also.get_ref().0;
+            if self.relay.is_none() {
+                let text = "server.also: needs the game; add relay = \"HOST:PORT\"";
+                checker.wrong::<()>(&also.span(), text);
+                continue;
+            }
+            for listener in listeners {
+                let address = SocketAddr::new(listener.address.ip(), port);
+                if listeners.iter().any(|known| known.address == address) {
+                    let text = format!("server.also: this server listens on {address} already");
+                    checker.wrong::<()>(&also.span(), text);
+                    break;
+                }
+                if further.iter().all(|known| known.address != address) {
+                    further.push(ListenConfig {
+                        address,
+                        protocols: Vec::new(),
+                        secret: listener.secret,
+                    });
+                }
+            }
+        }
+        further
+    }
+
+    fn relay(&self, listeners: &[ListenConfig], checker: &mut Checker<'_>) -> Option<GameAddress> {
         let relay = self.relay.as_ref()?;
-        let to = relay.get_ref().0;
+        let game = &relay.get_ref().0;
+        let Some(to) = game.literal() else {
+            return Some(game.clone());
+        };
         if to.port() == 0 || to.ip().is_unspecified() {
             let text = format!("server.relay: {to} is not the address of a game server");
             return checker.wrong(&relay.span(), text);
@@ -723,7 +784,7 @@ impl ServerInput {
             );
             return checker.wrong(&relay.span(), text);
         }
-        Some(to)
+        Some(game.clone())
     }
 }
 

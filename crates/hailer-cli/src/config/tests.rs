@@ -198,6 +198,7 @@ fn every_key_has_its_effect() {
         status.plugins = ["World Edit 7.3", { name = "Shy" }]
         stale-after = "90s"
         relay = "127.0.0.1:25570"
+        also = ["udp:24454", "udp:24455"]
         network = { url = "redis://127.0.0.1", server-id = "lobby" }
         [[server]]
         listen = "127.0.0.2"
@@ -270,6 +271,12 @@ fn every_key_has_its_effect() {
         config.servers[0].relay,
         Some("127.0.0.1:25570".parse().unwrap())
     );
+    let further = config.servers[0].listeners.iter();
+    let further = further.filter(|listener| listener.protocols.is_empty());
+    let further: Vec<String> = further
+        .map(|listener| listener.address.to_string())
+        .collect();
+    assert_eq!(further, ["127.0.0.1:24454", "127.0.0.1:24455"]);
     let network = config.servers[0].network.as_ref().unwrap();
     assert_eq!(
         (network.server_id.as_str(), network.port, &network.host),
@@ -299,7 +306,7 @@ fn every_mistake_is_reported_in_the_order_of_the_file() {
     let lines: Vec<_> = problems.lines().collect();
     let expected = [
         "FILE:2: listen \"nowhere\": expected ADDRESS, ADDRESS:PORT",
-        "FILE:3: server.relay: \"mars\": expected an \"ADDRESS:PORT\"",
+        "FILE:3: server.relay: \"mars\": expected a host and a port",
         "FILE:5: server: unknown key `porp`; known are listen, protocols",
         "FILE:10: server.stale: needs a source",
         "FILE:12: engine.workers: expected a whole number from 0 to 1024",
@@ -570,6 +577,18 @@ fn mistakes_are_one_line_with_the_fix() {
         (
             "[observe]\nmetrics = \"0.0.0.0:9100\"",
             "FILE:2: observe.metrics: \"0.0.0.0:9100\": other machines",
+        ),
+        (
+            "[[server]]\nalso = \"udp:24454\"",
+            "FILE:2: server.also: needs the game; add relay",
+        ),
+        (
+            "[[server]]\nrelay = \"mc:1\"\nalso = \"24454\"",
+            "FILE:3: server.also: \"24454\": expected a port of the game such as \"udp:24454\"",
+        ),
+        (
+            "[[server]]\nlisten = \"127.0.0.1:7\"\nrelay = \"mc:1\"\nalso = \"udp:7\"",
+            "FILE:4: server.also: this server listens on 127.0.0.1:7 already",
         ),
         (
             "[[server]]\nlisten = \"0.0.0.0:5520\"\nrelay = \"127.0.0.1:5520\"",

@@ -11,7 +11,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 
 /// Maximum number of requests that wait for the owner of the door.
 const MAX_WAITING: usize = 64;
@@ -86,7 +86,7 @@ pub enum Request {
         /// What the client sent.
         attempt: JoinAttempt,
     },
-    /// The game did not accept a connection.
+    /// The game did not accept a connection, or nothing listens on its port.
     Unreachable {
         /// Its address.
         game: SocketAddr,
@@ -108,6 +108,7 @@ struct Inner {
     requests: mpsc::Sender<Request>,
     admits: ArcSwap<Box<Admits>>,
     wakes_on_traffic: AtomicBool,
+    unreachable: Notify,
     visits: AtomicU64,
     refused: AtomicU64,
 }
@@ -126,10 +127,25 @@ impl Entrance {
             requests,
             admits: ArcSwap::from_pointee(admits),
             wakes_on_traffic: AtomicBool::new(false),
+            unreachable: Notify::new(),
             visits: AtomicU64::new(0),
             refused: AtomicU64::new(0),
         };
         (Self(Arc::new(inner)), receiver)
+    }
+
+    /// Returns the entrance of a game without a door, which counts as running. `game`: its address, if
+    /// known.
+    pub fn always_open(game: Option<SocketAddr>) -> Self {
+        let (entrance, _) = Self::new();
+        let state = State::Running;
+        entrance.show(View { state, game });
+        entrance
+    }
+
+    /// Returns a number that clones of one entrance share, and no other entrance.
+    pub fn id(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// Shows a new view. Clients that wait see it at once.
@@ -182,10 +198,17 @@ impl Entrance {
         Entry::Wait
     }
 
-    /// Records that the game did not accept a connection. Never blocks.
+    /// Records that the game did not accept a connection, or that nothing listens on its port. Never
+    /// blocks.
     pub fn report_unreachable(&self, game: SocketAddr) {
+        self.0.unreachable.notify_one();
         // If the queue is full, the owner has enough to look at.
         let _ = self.0.requests.try_send(Request::Unreachable { game });
+    }
+
+    /// Waits until the game cannot be reached. Only one caller may wait.
+    pub async fn unreachable(&self) {
+        self.0.unreachable.notified().await;
     }
 
     /// Counts a client that is passed on to the game, until the result is dropped.

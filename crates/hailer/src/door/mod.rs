@@ -11,9 +11,11 @@
 //! of verified sources, and get what to do with the client. The owner runs a
 //! [`machine::Machine`], which decides without I/O when the game starts and stops.
 //!
-//! May import: `crate::prefix`, `hailer_proto`.
+//! May import: `crate`, `crate::names`, `crate::prefix`, `crate::target`, `hailer_proto`.
 
+mod address;
 mod entrance;
 pub mod machine;
 
+pub use address::{GameAddress, GameAddressError, LookupSchedule, follow_address, follow_port};
 pub use entrance::{Entrance, Entry, Request, Requests, State, View, Visit};

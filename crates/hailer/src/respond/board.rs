@@ -5,6 +5,7 @@ use crate::support::address_range::AddressRange;
 use crate::support::proxy_protocol::Version;
 use crate::support::random_secret;
 use arc_swap::{ArcSwap, ArcSwapOption};
+use hailer_proto::joins::{self, JoinDetector, JoinFamily};
 use hailer_proto::model::Extra;
 use hailer_proto::protocol::JoinAttempt;
 use hailer_proto::{Info, Keys, OptionError, Options, Protocol, Responder, Status, Transport};
@@ -24,6 +25,8 @@ struct Inner {
     protocols: Vec<(&'static dyn Protocol, Options)>,
     /// Status and keys of the responders. Only writers lock it.
     source: Mutex<(Status, Keys)>,
+    /// Ways to join over UDP. Only writers lock it, after `source`.
+    families: Mutex<Vec<&'static JoinFamily>>,
     published: ArcSwap<Published>,
     join_hook: ArcSwapOption<JoinHook>,
     entrance: ArcSwapOption<Entrance>,
@@ -65,6 +68,8 @@ pub(super) struct Published {
     pub(super) responders: Responders,
     /// Responders of stream protocols.
     pub(super) streams: Responders,
+    /// Detectors of joins over UDP.
+    pub(super) joins: Vec<Arc<dyn JoinDetector>>,
     /// Whether queries are recognized but not answered.
     pub(super) is_silent: bool,
 }
@@ -93,15 +98,18 @@ impl Board {
         status: &Status,
     ) -> Result<Self, OptionError> {
         let (responders, streams) = build(&protocols, &keys, status)?;
+        let families = families_of(&protocols);
         let published = Published {
             responders,
             streams,
+            joins: detectors(&families, &keys),
             is_silent: false,
         };
         let source = Mutex::new((status.clone(), keys));
         Ok(Self(Arc::new(Inner {
             protocols,
             source,
+            families: Mutex::new(families),
             published: ArcSwap::from_pointee(published),
             join_hook: ArcSwapOption::empty(),
             entrance: ArcSwapOption::empty(),
@@ -199,6 +207,30 @@ impl Board {
         Duration::from_millis(info.join_wait_ms)
     }
 
+    /// Sets by which datagrams clients join the game over UDP, which a [door](Self::set_entrance)
+    /// needs to know while the game does not run. By default they are those of the board's
+    /// protocols.
+    pub fn set_join_families(&self, families: Vec<&'static JoinFamily>) {
+        let source = self.lock();
+        let old = self.0.published.load();
+        let published = Published {
+            responders: old.responders.clone(),
+            streams: old.streams.clone(),
+            joins: detectors(&families, &source.1),
+            is_silent: old.is_silent,
+        };
+        *self.lock_families() = families;
+        self.0.published.store(Arc::new(published));
+    }
+
+    fn lock_families(&self) -> std::sync::MutexGuard<'_, Vec<&'static JoinFamily>> {
+        // A panicked writer leaves complete data.
+        self.0
+            .families
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the keys of the challenge tokens. A board with the same keys accepts the tokens of
     /// this one.
     pub fn keys(&self) -> Keys {
@@ -240,13 +272,34 @@ impl Board {
         let mut source = self.lock();
         change(&mut source);
         let (responders, streams) = build(&self.0.protocols, &source.1, &source.0)?;
+        let joins = detectors(&self.lock_families(), &source.1);
         self.0.published.store(Arc::new(Published {
             responders,
             streams,
+            joins,
             is_silent,
         }));
         Ok(())
     }
+}
+
+/// Returns the ways to join the games of these protocols over UDP.
+fn families_of(protocols: &[(&'static dyn Protocol, Options)]) -> Vec<&'static JoinFamily> {
+    let mut families: Vec<&'static JoinFamily> = Vec::new();
+    for family in protocols
+        .iter()
+        .filter_map(|(protocol, _)| joins::of_protocol(protocol.info().id))
+    {
+        if families.iter().all(|known| known.id != family.id) {
+            families.push(family);
+        }
+    }
+    families
+}
+
+fn detectors(families: &[&'static JoinFamily], keys: &Keys) -> Vec<Arc<dyn JoinDetector>> {
+    let families = families.iter();
+    families.map(|family| family.detector(keys)).collect()
 }
 
 fn build(

@@ -10,6 +10,7 @@ pub struct Reason {
     pub words: &'static str,
 }
 
+pub(super) const ASLEEP: Reason = reason("asleep", "for a game that does not run");
 pub(super) const BUDGET: Reason = reason("budget", "over the limit for replies");
 pub(super) const EVICTED: Reason = reason("evicted", "closed for newer connections");
 pub(super) const MALFORMED: Reason = reason("malformed", "malformed");
@@ -39,6 +40,7 @@ pub(super) const UNFINISHED: Reason = reason("unfinished", "without a complete r
 ///
 /// `unsent` is counted in [`Counts::unsent`](super::Counts::unsent), in addition to the reply.
 pub const REASONS: &[Reason] = &[
+    ASLEEP,
     BUDGET,
     reason("console", "with a command for the console"),
     reason("empty", "without a request"),

@@ -1,11 +1,13 @@
 //! Players of several games join through a relay, on loopback only.
 #![cfg(target_os = "linux")]
 
+mod door;
 mod handshakes;
 mod quic;
 mod raknet;
 
 use hailer::Status;
+use hailer::door::Entrance;
 use hailer::proto::Text;
 use hailer::proto::{Keys, Options, registry};
 use hailer::respond::{Board, ListenerConfig, PoolConfig, RelayVerification, ResponderPool};
@@ -22,7 +24,7 @@ fn relay(game: SocketAddr, verification: RelayVerification) -> ResponderPool {
     let listener = ListenerConfig {
         address: "127.0.0.1:0".parse().unwrap(),
         board: Board::with_options(protocols.into(), Keys::new([7; 16]), &status).unwrap(),
-        relay: Some(game),
+        relay: Some(Entrance::always_open(Some(game))),
         inherited: None,
     };
     let mut config = PoolConfig::default();

@@ -23,7 +23,7 @@ fn certificate() -> CertificateDer<'static> {
 }
 
 /// Starts a game server: it sends a world in reply to each hello.
-fn game() -> SocketAddr {
+pub(super) fn game() -> SocketAddr {
     let key = PrivatePkcs8KeyDer::from(&include_bytes!("key.der")[..]);
     let config = ServerConfig::with_single_cert(vec![certificate()], key.into()).unwrap();
     let endpoint = Endpoint::server(config, (Ipv4Addr::LOCALHOST, 0).into()).unwrap();
@@ -46,7 +46,7 @@ fn game() -> SocketAddr {
     address
 }
 
-fn client(from: IpAddr) -> Endpoint {
+pub(super) fn client(from: IpAddr) -> Endpoint {
     let mut roots = RootCertStore::empty();
     roots.add(certificate()).unwrap();
     let provider = rustls::crypto::ring::default_provider();
@@ -62,7 +62,7 @@ fn client(from: IpAddr) -> Endpoint {
 }
 
 /// Joins and receives the world. Returns its length.
-async fn play(from: IpAddr, to: SocketAddr) -> usize {
+pub(super) async fn play(from: IpAddr, to: SocketAddr) -> usize {
     let endpoint = client(from);
     let connection = endpoint.connect(to, "localhost").unwrap().await.unwrap();
     let (mut send, mut receive) = connection.open_bi().await.unwrap();

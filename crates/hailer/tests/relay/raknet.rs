@@ -12,10 +12,10 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Process of Node.js. Killed when dropped.
-struct Node(Child);
+pub(super) struct Node(pub(super) Child);
 
 impl Node {
-    fn start(modules: &std::path::Path, role: &str, port: u16) -> Self {
+    pub(super) fn start(modules: &std::path::Path, role: &str, port: u16) -> Self {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/relay/raknet.js");
         let mut node = Command::new("node");
         node.arg(script).arg(role).arg(port.to_string());

@@ -35,6 +35,7 @@ use crate::system::ReloadRequests;
 use crate::{activation, observe};
 use hailer::Status;
 use hailer::discover::announce_minecraft;
+use hailer::door::{Entrance, GameAddress, follow_address};
 use hailer::proto::minecraft_status::lan;
 use hailer::proto::wire::counted;
 use hailer::proto::{Keys, Transport};
@@ -281,6 +282,8 @@ struct Generation {
     listeners: Vec<ListenerConfig>,
     /// The configuration of each listener.
     requested: Vec<ListenConfig>,
+    /// Addresses of games, and the entrances that show them.
+    relays: Vec<(GameAddress, Entrance)>,
     tasks: JoinSet<()>,
     sources: Sources,
 }
@@ -300,6 +303,8 @@ impl Generation {
         };
         let mut listeners = Vec::new();
         let mut requested = Vec::new();
+        let mut relays = Vec::new();
+        let known = old.map_or(&[][..], |old| &old.relays);
         let hooks = servers.iter().enumerate().flat_map(|(i, server)| {
             let new = |config| Arc::new(JoinHook::new(i + 1, config));
             std::iter::repeat_n(server.on_join.clone().map(new), server.listeners.len())
@@ -335,7 +340,7 @@ impl Generation {
             listeners.push(ListenerConfig {
                 address,
                 board,
-                relay: server.relay,
+                relay: relay_of(server, listen, known, &mut relays),
                 inherited: sockets.map(|(_, sockets)| sockets.clone()),
             });
             requested.push(listen.clone());
@@ -345,6 +350,7 @@ impl Generation {
         Ok(Self {
             listeners,
             requested,
+            relays,
             tasks,
             sources,
         })
@@ -386,7 +392,9 @@ impl Generation {
             if server.lan_announce && protocols.any(|(protocol, _)| announces(*protocol)) {
                 self.tasks.spawn(announce(listener.board.clone(), address));
             }
-            if let StatusSource::Demo(_) = server.source {
+            if let StatusSource::Demo(_) = server.source
+                && !listen.protocols.is_empty()
+            {
                 let server = server.clone();
                 let listen = listen.clone();
                 self.tasks.spawn(simulate(
@@ -396,6 +404,9 @@ impl Generation {
                     listener.board.clone(),
                 ));
             }
+        }
+        for (address, entrance) in &self.relays {
+            self.tasks.spawn(follow(address.clone(), entrance.clone()));
         }
         let mut listeners = self.listeners.iter();
         let mut started = Vec::new();
@@ -411,6 +422,41 @@ impl Generation {
         self.sources = sources;
         Ok(problems)
     }
+}
+
+/// Returns the way to the game of a listener, if it has a relay. Those with the same address share
+/// it, also across a reload.
+fn relay_of(
+    server: &ServerConfig,
+    listen: &ListenConfig,
+    old: &[(GameAddress, Entrance)],
+    relays: &mut Vec<(GameAddress, Entrance)>,
+) -> Option<Entrance> {
+    let mut address = server.relay.clone()?;
+    if listen.protocols.is_empty() {
+        address = address.with_port(listen.address.port());
+    }
+    let mut known = relays.iter();
+    if let Some((_, entrance)) = known.find(|(known, _)| *known == address) {
+        return Some(entrance.clone());
+    }
+    let old = old.iter().find(|(known, _)| *known == address);
+    let entrance = match old {
+        Some((_, entrance)) => entrance.clone(),
+        None => Entrance::always_open(address.literal()),
+    };
+    relays.push((address, entrance.clone()));
+    Some(entrance)
+}
+
+/// Follows the address of a game.
+async fn follow(address: GameAddress, entrance: Entrance) {
+    follow_address(&address, &entrance, |result| match result {
+        Ok(game) if address.literal().is_none() => info!("relay: {address} is at {game}"),
+        Ok(_) => {}
+        Err(error) => warn!("relay: {error}; looking it up again"),
+    })
+    .await;
 }
 
 /// Announces a server to the local network while it has a status.
@@ -483,7 +529,12 @@ fn protocols(servers: &[ServerConfig]) -> impl Iterator<Item = String> {
             .protocols
             .iter()
             .map(|(protocol, _)| protocol.info().id);
-        ids.collect::<Vec<_>>().join(", ")
+        let ids = ids.collect::<Vec<_>>().join(", ");
+        if ids.is_empty() {
+            "the game".into()
+        } else {
+            ids
+        }
     })
 }
 

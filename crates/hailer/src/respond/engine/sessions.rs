@@ -125,6 +125,11 @@ impl<S> Session<S> {
         self.state == SessionState::Established && is_trusted
     }
 
+    /// Returns whether the source has sent again after a reply.
+    pub(crate) fn is_established(&self) -> bool {
+        self.state == SessionState::Established
+    }
+
     fn has_ratio(&self) -> bool {
         !matches!(self.standing, Standing::Verified(_))
     }

@@ -6,6 +6,7 @@
 //! `crate::respond::reason`, `crate::support`, `hailer_proto`, `hailer_udp`.
 
 mod connections;
+mod doorway;
 mod passage;
 mod pool;
 mod relay;

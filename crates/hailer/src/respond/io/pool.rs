@@ -22,17 +22,16 @@
 //! | listeners of a worker | 65,536 |
 //! | connections | [`PoolConfig::connections`] |
 //!
-//! May import: `crate::respond`, `crate::respond::engine`, `crate::respond::io::connections`,
-//! `crate::respond::io::passage`,
-//! `crate::respond::io::relay`, `crate::respond::io::service`, `crate::respond::reason`,
-//! `crate::support`, `hailer_proto`, `hailer_udp`.
+//! May import: `crate::door`, `crate::respond`, `crate::respond::engine`,
+//! `crate::respond::io::connections`, `crate::respond::io::doorway`, `crate::respond::io::passage`,
+//! `crate::respond::io::service`, `crate::support`, `hailer_proto`, `hailer_udp`.
 
 use super::connections::{Route, StreamLimits, StreamSocket, StreamThread};
+use super::doorway::Doorway;
 use super::passage::PassageLimits;
-use super::relay::Relay;
 use super::service::{EpochClock, answer_batch};
+use crate::door::Entrance;
 use crate::respond::engine::sessions::{RelayLimits, RelayVerification};
-use crate::respond::reason::NO_QUERY;
 use crate::respond::{Board, Budget, Counts, MAX_REQUEST, RateLimiter, RemainingBudget, TopTalker};
 use crate::support::listen::ConnectionLimits;
 use crate::support::readiness::WatchedSocket;
@@ -76,9 +75,10 @@ pub struct ListenerConfig {
     pub address: SocketAddr,
     /// Responders of the listener.
     pub board: Board,
-    /// Game server that receives the datagrams that no protocol claims. `None`: such datagrams are
-    /// dropped.
-    pub relay: Option<SocketAddr>,
+    /// Way to the game server that receives the datagrams that no protocol claims, while it runs. If the
+    /// board has a [door](Board::set_entrance), that decides when the game runs. `None`: the address
+    /// of the door, or without a door such datagrams are dropped.
+    pub relay: Option<Entrance>,
     /// Sockets that are bound to the address already, for example by a service manager. Each is
     /// served by one worker, since two workers would track the same networks; further workers do
     /// not serve this listener, and further sockets are not used. Several sockets must have been
@@ -186,7 +186,7 @@ struct BoundListener {
     configured: SocketAddr,
     local: SocketAddr,
     board: Board,
-    relay: Option<SocketAddr>,
+    relay: Option<Entrance>,
     /// One socket per worker. Inherited sockets: one for each of the first workers. None without
     /// datagram protocols.
     sockets: Arc<[Socket]>,
@@ -626,7 +626,9 @@ struct WorkerListener {
     bound: Arc<BoundListener>,
     outbox: Outbox,
     counts: Counts,
-    relay: Option<Relay>,
+    doorway: Doorway,
+    /// Position in the worker's list, which the tokens of sessions contain.
+    place: usize,
     /// Registration of the socket. `None` if the system refused it.
     watched: Option<WatchedSocket>,
     /// Whether there may be more to receive.
@@ -662,6 +664,7 @@ impl PoolWorker {
             let registry = self.poll.registry();
             let is_hot = self.listeners.iter_mut().fold(false, |hot, listener| {
                 let (limiter, inbox) = (&mut self.limiter, &mut self.inbox);
+                listener.follow(&self.config, registry);
                 let is_hot = listener.serve(self.index, limiter, inbox, &self.clock);
                 if !is_hot && let Some(watched) = &mut listener.watched {
                     watched.request_event(registry);
@@ -716,7 +719,7 @@ impl PoolWorker {
         for relay in self
             .listeners
             .iter_mut()
-            .filter_map(|listener| listener.relay.as_mut())
+            .filter_map(|listener| listener.doorway.relay_mut())
         {
             relay.set_limits(self.config.relay_limits());
         }
@@ -745,7 +748,8 @@ impl PoolWorker {
                 registry,
                 Token(place),
             );
-            listener.apply(bound.clone(), place, &self.config, registry);
+            listener.apply(bound.clone(), place);
+            listener.follow(&self.config, registry);
             self.listeners.push(listener);
         }
         // Requests that wait at a removed listener arrived before its removal: answer them.
@@ -774,10 +778,11 @@ impl PoolWorker {
             }
         }
         for listener in &mut self.listeners {
-            if let Some(relay) = &mut listener.relay {
+            let relay = listener.doorway.relay_mut();
+            listener.counts.sessions = relay.map_or(0, |relay| {
                 relay.expire(now);
-                listener.counts.sessions = relay.len() as u64;
-            }
+                relay.len() as u64
+            });
             if let Ok(mut counts) = listener.bound.counts[self.index].try_lock() {
                 counts.clone_from(&listener.counts);
             }
@@ -794,7 +799,8 @@ impl WorkerListener {
             bound,
             outbox: Outbox::new(),
             counts: Counts::default(),
-            relay: None,
+            doorway: Doorway::default(),
+            place: 0,
             watched: None,
             is_hot: true,
         }
@@ -820,29 +826,19 @@ impl WorkerListener {
     }
 
     /// Applies the board and the relay of a listener.
-    fn apply(
-        &mut self,
-        bound: Arc<BoundListener>,
-        place: usize,
-        config: &PoolConfig,
-        registry: &Registry,
-    ) {
-        let is_same = self.relay.as_ref().map(Relay::server) == bound.relay
-            && self.bound.relay == bound.relay;
-        if !is_same || bound.relay.is_none() {
-            self.relay = None;
-        }
-        if let Some(server) = bound.relay {
-            let make = || Relay::new(server, config.relay_limits(), registry);
-            if self.relay.is_none() {
-                self.relay = make().ok();
-            }
-        }
-        if let Some(relay) = &mut self.relay {
-            relay.set_tokens(MAX_LISTENERS, place);
-        }
+    fn apply(&mut self, bound: Arc<BoundListener>, place: usize) {
         self.is_hot = true;
+        self.place = place;
         self.bound = bound;
+    }
+
+    /// Follows the state of the door and the address of the game.
+    fn follow(&mut self, config: &PoolConfig, registry: &Registry) {
+        let BoundListener { board, relay, .. } = &*self.bound;
+        let tokens = (MAX_LISTENERS, self.place);
+        let limits = config.relay_limits();
+        self.doorway
+            .follow(board, relay.as_ref(), limits, registry, tokens);
     }
 
     /// Answers a batch, if one is waiting. Returns whether there may be more.
@@ -857,9 +853,10 @@ impl WorkerListener {
             bound,
             outbox,
             counts,
-            relay,
+            doorway,
             watched,
             is_hot,
+            ..
         } = self;
         // A socket without events is read in every round.
         *is_hot |= !watched.as_ref().is_some_and(WatchedSocket::is_armed);
@@ -884,12 +881,7 @@ impl WorkerListener {
                 clock,
                 batch,
                 outbox,
-                |datagram, now, counts| match relay {
-                    Some(relay) => {
-                        relay.forward(datagram.from, datagram.to, datagram.bytes, now, counts);
-                    }
-                    None => counts.drop(NO_QUERY.name),
-                },
+                |unclaimed| doorway.receive(&bound.board, unclaimed),
             );
             send(socket, outbox, counts);
         }
@@ -905,7 +897,7 @@ impl WorkerListener {
         limiter: &mut RateLimiter,
         clock: &EpochClock,
     ) {
-        if let Some(relay) = &mut self.relay {
+        if let Some(relay) = self.doorway.relay_mut() {
             let since = clock.since();
             let now = clock.moment(since).now;
             relay.receive(

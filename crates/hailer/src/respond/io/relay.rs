@@ -29,8 +29,9 @@
 //! [`PoolConfig::relay_verification`](crate::respond::PoolConfig::relay_verification) selects the ratio for
 //! whole sessions, for games whose clients never echo, or no verification.
 //!
-//! May import: `crate::respond`, `crate::respond::engine`, `crate::respond::reason`, `hailer_udp`.
+//! May import: `crate::door`, `crate::respond`, `crate::respond::engine`, `crate::respond::reason`, `hailer_udp`.
 
+use crate::door::{Entrance, Visit};
 use crate::respond::Counts;
 use crate::respond::engine::budget::RateLimiter;
 use crate::respond::engine::sessions::{RelayLimits, Sessions};
@@ -47,14 +48,28 @@ const MAX_DATAGRAM_BYTES: usize = 4_096;
 /// Maximum number of datagrams of one session received in a row.
 const MAX_RECEIVED: usize = 64;
 
+/// Shortest time between reports of failures.
+const FAILURE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Sessions with one game server.
 pub(crate) struct Relay {
     server: SocketAddr,
     registry: Registry,
-    sessions: Sessions<UdpSocket>,
+    sessions: Sessions<Link>,
+    /// Counts established sessions. Gets failures to reach the game server.
+    entrance: Option<Entrance>,
+    /// When the last failure was reported.
+    failed_at: Option<Instant>,
     /// The token of a session is its slot plus 1, times `tokens.0`, plus `tokens.1`.
     tokens: (usize, usize),
     buffer: Vec<u8>,
+}
+
+/// Link of a session to the game server.
+struct Link {
+    socket: UdpSocket,
+    /// Held by established sessions.
+    visit: Option<Visit>,
 }
 
 impl Relay {
@@ -68,6 +83,8 @@ impl Relay {
             server,
             registry: registry.try_clone()?,
             sessions: Sessions::new(limits),
+            entrance: None,
+            failed_at: None,
             tokens: (1, 0),
             buffer: vec![0; MAX_DATAGRAM_BYTES],
         })
@@ -75,6 +92,24 @@ impl Relay {
 
     pub(crate) fn server(&self) -> SocketAddr {
         self.server
+    }
+
+    /// Sets the entrance that counts established sessions, and gets failures to reach the game
+    /// server.
+    pub(crate) fn set_entrance(&mut self, entrance: &Entrance) {
+        if self.entrance.as_ref().map(Entrance::id) == Some(entrance.id()) {
+            return;
+        }
+        for (_, session) in self.sessions.iter_mut() {
+            let counted = session.socket.visit.take();
+            session.socket.visit = counted.map(|_| entrance.visit());
+        }
+        self.entrance = Some(entrance.clone());
+    }
+
+    /// Returns whether a source has a session.
+    pub(crate) fn has_session(&self, source: SocketAddr) -> bool {
+        self.sessions.find(source).is_some()
     }
 
     /// Sets new limits. Sessions above them stay open until they are idle, and open sessions keep
@@ -99,7 +134,7 @@ impl Relay {
             // On failure the session gets no more events, and expires.
             let _ = self
                 .registry
-                .reregister(&mut session.socket, token, Interest::READABLE);
+                .reregister(&mut session.socket.socket, token, Interest::READABLE);
         }
     }
 
@@ -138,15 +173,34 @@ impl Relay {
         let Some(session) = self.sessions.get_mut(slot) else {
             return;
         };
-        match session.socket.send(bytes) {
+        if session.is_established() && session.socket.visit.is_none() {
+            session.socket.visit = self.entrance.as_ref().map(Entrance::visit);
+        }
+        match session.socket.socket.send(bytes) {
             Ok(_) => counts.relayed += 1,
             // The game server's queue is full, or nothing listens on its port.
-            Err(_) => counts.drop(RELAY_FAILED.name),
+            Err(error) => {
+                counts.drop(RELAY_FAILED.name);
+                self.record_failure(&error, now);
+            }
+        }
+    }
+
+    /// Reports a failure to reach the game server, at most once per second.
+    fn record_failure(&mut self, error: &io::Error, now: Instant) {
+        let age = |at| now.saturating_duration_since(at);
+        let is_due = self.failed_at.is_none_or(|at| age(at) >= FAILURE_INTERVAL);
+        if error.kind() == io::ErrorKind::WouldBlock || !is_due {
+            return;
+        }
+        self.failed_at = Some(now);
+        if let Some(entrance) = &self.entrance {
+            entrance.report_unreachable(self.server);
         }
     }
 
     /// Opens the socket of a session. When it is closed, the system removes it from the registry.
-    fn open(&self, slot: usize) -> io::Result<UdpSocket> {
+    fn open(&self, slot: usize) -> io::Result<Link> {
         let any: IpAddr = if self.server.is_ipv4() {
             Ipv4Addr::UNSPECIFIED.into()
         } else {
@@ -156,7 +210,10 @@ impl Relay {
         socket.connect(self.server)?;
         self.registry
             .register(&mut socket, self.token(slot), Interest::READABLE)?;
-        Ok(socket)
+        Ok(Link {
+            socket,
+            visit: None,
+        })
     }
 
     /// Receives what the game server sent in a session and passes it on within the budget.
@@ -179,11 +236,14 @@ impl Relay {
                 return;
             };
             let (source, local) = (session.source, session.local);
-            let length = match session.socket.recv(&mut self.buffer) {
+            let length = match session.socket.socket.recv(&mut self.buffer) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // Nothing listens on the game server's port at the moment.
-                Err(_) => continue,
+                Err(error) => {
+                    self.record_failure(&error, now);
+                    continue;
+                }
             };
             let reply = &self.buffer[..length];
             if let Err(reason) = self
@@ -200,7 +260,7 @@ impl Relay {
         if let Some(session) = self.sessions.get_mut(slot) {
             let _ = self
                 .registry
-                .reregister(&mut session.socket, token, Interest::READABLE);
+                .reregister(&mut session.socket.socket, token, Interest::READABLE);
         }
     }
 

@@ -2,15 +2,16 @@
 //!
 //! In: received datagrams, a board. Out: replies in an outbox, counts.
 //!
-//! May import: `crate::respond`, `crate::respond::engine`, `crate::respond::reason`,
+//! May import: `crate::respond`, `crate::respond::board`, `crate::respond::engine`, `crate::respond::reason`,
 //! `hailer_proto`, `hailer_udp`.
 
+use crate::respond::board::Published;
 use crate::respond::engine::reply::{DatagramVerdict, Moment, continue_reply, judge};
 use crate::respond::{Board, Budget, Counts, MAX_REQUEST, RateLimiter, reason};
 use hailer_proto::Epoch;
 use hailer_udp::{Outbox, Received};
 use std::net::SocketAddr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 use tokio::net::UdpSocket;
 
 /// Answers datagrams from a board, within a budget. Use one per thread or socket.
@@ -23,6 +24,16 @@ pub struct Service {
     counts: Counts,
 }
 
+/// A datagram that no protocol claims, with what is needed to handle it.
+pub(crate) struct UnclaimedDatagram<'a, 'b> {
+    pub(crate) datagram: Received<'a>,
+    pub(crate) moment: Moment,
+    pub(crate) published: &'b Published,
+    pub(crate) limiter: &'b mut RateLimiter,
+    pub(crate) counts: &'b mut Counts,
+    pub(crate) out: &'b mut Outbox,
+}
+
 /// Answers a batch, and reads the board and the clock once for it. Passes datagrams that no
 /// protocol claims to `unclaimed`.
 pub(crate) fn answer_batch<'a>(
@@ -32,7 +43,7 @@ pub(crate) fn answer_batch<'a>(
     clock: &EpochClock,
     batch: impl Iterator<Item = Received<'a>>,
     out: &mut Outbox,
-    mut unclaimed: impl FnMut(Received<'a>, Instant, &mut Counts),
+    mut unclaimed: impl FnMut(UnclaimedDatagram<'a, '_>),
 ) {
     let published = board.published();
     let moment = clock.moment(clock.since());
@@ -45,7 +56,14 @@ pub(crate) fn answer_batch<'a>(
                 }
             }
             DatagramVerdict::Silence => {}
-            DatagramVerdict::Unclaimed => unclaimed(datagram, moment.now, counts),
+            DatagramVerdict::Unclaimed => unclaimed(UnclaimedDatagram {
+                datagram,
+                moment,
+                published: &published,
+                limiter,
+                counts,
+                out,
+            }),
         }
     }
 }
@@ -145,7 +163,7 @@ impl Service {
             &self.clock,
             batch,
             out,
-            |_, _, counts| counts.drop(reason::NO_QUERY.name),
+            |unclaimed| unclaimed.counts.drop(reason::NO_QUERY.name),
         );
     }
 
