@@ -3,15 +3,15 @@
 //! In: arguments. Out: a table of medians on standard output.
 //!
 //! May import: `crate::client`, `crate::cluster`, `crate::count`, `crate::figures`, `crate::flood`,
-//! `crate::game`, `crate::history`, `crate::host`, `crate::monitor`, `crate::report`,
-//! `crate::respond`, `crate::server`, `crate::targets`, `crate::work`.
+//! `crate::game`, `crate::history`, `crate::host`, `crate::monitor`, `crate::passing`,
+//! `crate::report`, `crate::respond`, `crate::server`, `crate::targets`, `crate::work`.
 
 use crate::client;
 use crate::figures::Figures;
 use crate::game::{self, Game};
 use crate::host::{self, Run, Server};
 use crate::report::{at_least, at_most, heading, median, range};
-use crate::{cluster, count, flood, history, monitor, respond, server, targets, work};
+use crate::{cluster, count, flood, history, monitor, passing, respond, server, targets, work};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -116,6 +116,8 @@ enum Measurement {
         #[arg(long)]
         loopback: bool,
     },
+    /// Datagrams per second through the relay, on one core.
+    Passing,
     /// Instructions of the hot paths, counted by valgrind, next to those of
     /// golden/instructions.txt.
     Count,
@@ -200,6 +202,7 @@ pub(crate) fn main() -> anyhow::Result<()> {
                 None => flood::relay_all(seconds, *loopback),
             }
         }
+        Measurement::Passing => passing::passing(args.rounds, args.scale),
         Measurement::Count => count::run(),
         Measurement::Monitor { minutes } => {
             monitor::monitor(&args.program()?, args.targets(100_000), *minutes)
@@ -245,7 +248,8 @@ pub(crate) fn main() -> anyhow::Result<()> {
             args.output()?;
             respond::respond(args.rounds, args.scale)?;
             flood::flood(10.0 * args.scale, flood::FloodRate::default(), false)?;
-            flood::relay_all(20.0 * args.scale, false)
+            flood::relay_all(20.0 * args.scale, false)?;
+            passing::passing(args.rounds, args.scale)
         }
     }
 }

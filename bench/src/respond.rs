@@ -12,6 +12,7 @@ use crate::report::{at_least, at_most, heading, median, range};
 use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use hailer::Status;
+use hailer::door::Entrance;
 use hailer::proto::{
     Ask, Cookie, Extra, Input, Keys, Options, Protocol, Step, minecraft_query, registry,
 };
@@ -149,7 +150,7 @@ pub(crate) fn answer(plan: &Plan) -> anyhow::Result<()> {
                 vec![ListenerConfig {
                     address,
                     board,
-                    relay: plan.relay,
+                    relay: plan.relay.map(|game| Entrance::always_open(Some(game))),
                     inherited: None,
                 }],
                 &config,

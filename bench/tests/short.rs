@@ -87,3 +87,10 @@ fn the_responder() {
 fn the_history() {
     run(&["history"]);
 }
+
+#[test]
+fn datagrams_through_the_relay() {
+    let text = run(&["passing"]);
+    let verdict = |line: &&str| line.contains("datagrams for each second of CPU, of 50,000");
+    assert_eq!(text.lines().filter(verdict).count(), 1, "{text}");
+}
