@@ -51,6 +51,14 @@ pub struct Sample {
     pub observed_ms: u32,
 }
 
+/// Returns a latency with three significant digits, as the history stores it.
+pub fn rounded_latency(micros: u32) -> u32 {
+    let digits = micros.checked_ilog10().unwrap_or(0);
+    let unit = 10_u64.pow(digits.saturating_sub(2));
+    let rounded = (u64::from(micros) + unit / 2) / unit * unit;
+    u32::try_from(rounded).unwrap_or_else(|_| micros - micros % unit as u32)
+}
+
 /// Why a poll failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PollError {

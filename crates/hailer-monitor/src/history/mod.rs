@@ -15,6 +15,7 @@
 //! May import: `crate::health`, `crate::icon`, `crate::poll`, `crate::sample`, `crate::server`,
 //! `crate::state`, `crate::uptime`, `hailer`.
 
+mod codec;
 mod connection;
 mod export;
 mod gaps;
