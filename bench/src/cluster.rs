@@ -13,8 +13,8 @@ use crate::report::heading;
 use anyhow::{Context, ensure};
 use hailer::proto::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
-use hailer_monitor::history::{Batch, History, NewServer, Retention};
-use hailer_monitor::sample::unix_millis;
+use hailer_monitor::history::{Batch, History, Level, NewServer, Retention};
+use hailer_monitor::sample::{Millis, unix_millis};
 use hailer_monitor::server::{Origin, ServerId};
 use hailer_testkit::redis::Raw;
 use hailer_testkit::{postgres, redis};
@@ -101,7 +101,7 @@ async fn measure(
     let folder = Folder::new()?;
     let nodes = start_nodes(hailer, &folder, database, &redis.url())?;
     let deadline = Instant::now() + Duration::from_secs(60);
-    while count(&pool, "SELECT COUNT(DISTINCT server) FROM sample").await? < targets.into() {
+    while samples(&history).await? < targets.into() {
         ensure!(
             Instant::now() < deadline,
             "some servers have no sample after 60 s"
@@ -112,21 +112,21 @@ async fn measure(
     tokio::time::sleep(INTERVAL).await;
 
     let cpu = |node: &Process| host::cpu_of(node.id()).context("CPU time of a node");
-    let size = "SELECT pg_total_relation_size('sample') + pg_total_relation_size('event')";
+    let size = "SELECT pg_total_relation_size('recent') + pg_total_relation_size('block') + pg_total_relation_size('event')";
     let wal = "SELECT CAST(pg_current_wal_lsn() - '0/0'::pg_lsn AS BIGINT)";
     let mut before = Vec::new();
     for (_, node) in &nodes {
         before.push(cpu(node)?);
     }
     let redis_before = info(&mut raw);
-    let rows = count(&pool, "SELECT COUNT(*) FROM sample").await?;
+    let rows = samples(&history).await?;
     let bytes = count(&pool, size).await?;
     let log = count(&pool, wal).await?;
     let started = Instant::now();
     tokio::time::sleep(DURATION).await;
     let seconds = started.elapsed().as_secs_f64();
     let redis_after = info(&mut raw);
-    let rows = (count(&pool, "SELECT COUNT(*) FROM sample").await? - rows) as f64;
+    let rows = (samples(&history).await? - rows) as f64;
     let bytes = (count(&pool, size).await? - bytes) as f64;
     let log = (count(&pool, wal).await? - log) as f64;
     ensure!(rows > 0.0, "no samples within {seconds:.0} s");
@@ -162,6 +162,12 @@ async fn measure(
     measure_writer(&history, &pool).await
 }
 
+/// Returns the number of samples.
+async fn samples(history: &History) -> anyhow::Result<i64> {
+    let minutes = history.totals(0, Millis::MAX, Level::Raw).await?;
+    Ok(minutes.iter().map(|minute| i64::from(minute.polls)).sum())
+}
+
 fn report_memory(raw: &mut redis::Raw, targets: u32) {
     let [targets_bytes, state_bytes, result_bytes] =
         ["targets:*", "state:*", "results"].map(|keys| memory(raw, &format!("{{bench:*}}:{keys}")));
@@ -195,7 +201,7 @@ async fn measure_writer(history: &History, pool: &sqlx::AnyPool) -> anyhow::Resu
         "  one writer alone: {:.0} rows per second",
         (BATCHES * BATCH) as f64 / started.elapsed().as_secs_f64()
     );
-    let all = count(pool, "SELECT COUNT(*) FROM sample").await? as f64;
+    let all = samples(history).await? as f64;
     let started = Instant::now();
     let keep = Retention {
         raw: KEEP,
@@ -207,11 +213,10 @@ async fn measure_writer(history: &History, pool: &sqlx::AnyPool) -> anyhow::Resu
         "  roll-ups to all levels: {:.0} samples per second",
         all / started.elapsed().as_secs_f64()
     );
-    let rollup =
-        "SELECT CAST(pg_total_relation_size('rollup') / (SELECT COUNT(*) FROM rollup) AS BIGINT)";
+    let size = "SELECT pg_total_relation_size('block')";
     println!(
-        "  PostgreSQL: {} bytes per row of a roll-up",
-        count(pool, rollup).await?
+        "  PostgreSQL, per sample: {:.2} bytes in blocks, with roll-ups",
+        count(pool, size).await? as f64 / all
     );
     Ok(())
 }

@@ -2,34 +2,38 @@
 //!
 //! A record names its server instead of giving its number, so that files are readable, and can be
 //! imported where numbers differ. Importing twice changes nothing; a roll-up replaces one with
-//! fewer samples. At most 5,000 records are in memory at a time.
+//! fewer samples. At most 5,000 records are in memory at a time, or the records of one bucket.
 //!
 //! In: rows of the database, or records. Out: records, or rows of the database.
 //!
-//! May import: `crate::history`, `crate::history::insert`, `crate::history::open`,
-//! `crate::history::read`, `crate::history::record`, `crate::history::servers`,
-//! `crate::history::tidy`, `crate::sample`, `crate::server`, `hailer`.
+//! May import: `crate::history`, `crate::history::blocks`, `crate::history::codec`,
+//! `crate::history::insert`, `crate::history::read`, `crate::history::record`,
+//! `crate::history::servers`, `crate::history::tidy`, `crate::sample`, `crate::server`, `hailer`.
 
-use super::insert::{Insert, Statement, Values, late, run, small, small_if_any, write};
-use super::open::Dialect;
+use super::blocks::{self, Rows, Which, cohort, shelf, span};
+use super::codec::Rollup;
+use super::insert::{late, run, write};
 use super::read::event as read_event;
 use super::record::{
     ExportedEvent, ExportedRollup, ExportedSample, ExportedServer, ExportedSession, Record, Table,
 };
 use super::servers::{labels, server as read_server};
-use super::tidy::{ALL_SERVERS, INSERT_ROLLUP, KEEP_LARGER_ROLLUP};
+use super::tidy::total;
 use super::{Batch, History, HistoryError, Level, PlayerSession};
 use crate::sample::{Event, Millis, Sample};
 use crate::server::ServerId;
 use futures_util::stream::{self, Stream, TryStreamExt};
 use hailer::Target;
 use sqlx::any::AnyRow;
-use sqlx::{AssertSqlSafe, Row};
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use sqlx::{AnyConnection, Row};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::ops::Range;
+use std::time::Duration;
 
 /// Rows read or written at a time.
 const ROWS_PER_READ: usize = 5_000;
+/// Time that rows of earlier versions may take before an export or an import, in practice all.
+const LEGACY_TIME: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Valid times of imported records, in Unix milliseconds: up to the year 9999.
 const TIMES: Range<Millis> = 0..253_402_300_800_000;
 /// Longest name of a server in bytes, with the suffix of a removed one.
@@ -144,7 +148,11 @@ impl Export {
             return Ok(None);
         };
         if self.names.is_none() {
+            self.history.convert_legacy(LEGACY_TIME).await?;
             self.names = Some(self.names().await?);
+        }
+        if matches!(table, Table::Samples | Table::Rollups) {
+            return self.bucket(table, level).await.map(Some);
         }
         let names = self.names.as_ref().expect("just read");
         let from = self.selection.from;
@@ -154,16 +162,7 @@ impl Export {
                 "SELECT id, name, target, \"group\", labels, interval_ms, origin, removed_at FROM server
                  WHERE id > $1 ORDER BY id LIMIT $2"
             }
-            Table::Samples => {
-                "SELECT server, at, is_answered, players, max, latency, sent, resent, observed_ms FROM sample
-                 WHERE (at, server) > ($1, $2) AND at < $3 ORDER BY at, server LIMIT $4"
-            }
-            Table::Rollups => {
-                "SELECT server, bucket, polls, answered, with_players, players, players_max, max, with_latency, latency,
-                        latency_max, sent, resent, observed_ms, up_ms
-                 FROM rollup WHERE level = $5 AND (bucket, server) > ($1, $2) AND bucket < $3 AND server <> 0
-                 ORDER BY bucket, server LIMIT $4"
-            }
+            Table::Samples | Table::Rollups => unreachable!("read above"),
             Table::Events => {
                 "SELECT server, at, body, kind FROM event WHERE (at, server, kind) > ($1, $2, $5) AND at < $3
                  ORDER BY at, server, kind LIMIT $4"
@@ -189,20 +188,17 @@ impl Export {
         };
         let rows = rows.bind(ROWS_PER_READ as i64);
         let rows = match table {
-            Table::Rollups => rows.bind(level.number()),
             Table::Events => rows.bind(three),
             Table::Sessions => rows.bind(from).bind(three),
-            Table::Servers | Table::Samples => rows,
+            Table::Servers | Table::Samples | Table::Rollups => rows,
         };
         let rows = rows.fetch_all(&self.history.pool).await?;
         self.after = match rows.last() {
             Some(last) if rows.len() == ROWS_PER_READ => Some(match table {
                 Table::Servers => (last.try_get(0)?, 0, String::new()),
-                Table::Samples | Table::Rollups => {
-                    (last.try_get(1)?, last.try_get(0)?, String::new())
-                }
                 Table::Events => (last.try_get(1)?, last.try_get(0)?, last.try_get(3)?),
                 Table::Sessions => (last.try_get(0)?, last.try_get(1)?, last.try_get(2)?),
+                Table::Samples | Table::Rollups => unreachable!("read above"),
             }),
             _ => {
                 self.steps.pop_front();
@@ -214,9 +210,67 @@ impl Export {
             let Some(name) = names.get(&row.try_get::<i64, _>(0)?) else {
                 continue;
             };
-            page.push(record(table, level, name.clone(), row)?);
+            page.push(record(table, name.clone(), row)?);
         }
         Ok(Some(page))
+    }
+
+    /// Returns the records of the next bucket that has some; none at the end of the table.
+    async fn bucket(&mut self, table: Table, level: Level) -> Result<Vec<Record>, HistoryError> {
+        let from = self
+            .after
+            .take()
+            .map_or(self.selection.from, |after| after.0);
+        let to = self.selection.to;
+        let length = level.length().max(Level::FiveMinutes.length());
+        let names = self.names.as_ref().expect("just read");
+        let wanted: BTreeSet<ServerId> = names.keys().map(|id| ServerId(*id)).collect();
+        let Some(bucket) = self
+            .history
+            .first_bucket(level, from)
+            .await?
+            .filter(|at| *at < to)
+        else {
+            self.steps.pop_front();
+            return Ok(Vec::new());
+        };
+        let bucket = bucket.max(from.div_euclid(length) * length);
+        let end = bucket + length;
+        self.after = Some((end, 0, String::new()));
+        let within = bucket.max(from)..end.min(to);
+        let which = Which::Some(&wanted);
+        let name = |server: ServerId| names[&server.0].clone();
+        if table == Table::Samples {
+            let samples = self
+                .history
+                .samples(which, within.start, within.end)
+                .await?;
+            let mut samples: Vec<Sample> = samples.into_values().flatten().collect();
+            samples.sort_by_key(|sample| (sample.at, sample.server));
+            let record = |sample: Sample| {
+                Record::Sample(ExportedSample {
+                    server: name(sample.server),
+                    observed_ms: Some(sample.observed_ms).filter(|observed| *observed > 0),
+                    // The record has the name and the time instead.
+                    sample: Sample {
+                        server: ServerId::default(),
+                        observed_ms: 0,
+                        ..sample
+                    },
+                })
+            };
+            return Ok(samples.into_iter().map(record).collect());
+        }
+        let rows = self
+            .history
+            .stored(level, which, within.start, within.end)
+            .await?;
+        let rows = rows.into_iter().flat_map(|(server, rows)| {
+            let name = name(server);
+            rows.into_iter()
+                .map(move |row| exported(name.clone(), level, &row))
+        });
+        Ok(rows.map(Record::Rollup).collect())
     }
 
     async fn names(&self) -> Result<HashMap<i64, String>, HistoryError> {
@@ -242,12 +296,29 @@ impl Export {
     }
 }
 
-fn record(
-    table: Table,
-    level: Level,
-    server: String,
-    row: &AnyRow,
-) -> Result<Record, HistoryError> {
+fn exported(server: String, level: Level, row: &Rollup) -> ExportedRollup {
+    let count = |value: i64| value.clamp(0, u32::MAX.into()) as u32;
+    ExportedRollup {
+        server,
+        level,
+        at: row.at,
+        polls: count(row.polls),
+        answered: count(row.answered),
+        with_players: count(row.with_players),
+        players: row.players,
+        players_max: row.players_max.map(count),
+        max: row.max.map(count),
+        with_latency: count(row.with_latency),
+        latency: row.latency,
+        latency_max: row.latency_max.map(count),
+        sent: row.sent,
+        resent: row.resent,
+        observed_ms: row.observed_ms,
+        up_ms: row.up_ms,
+    }
+}
+
+fn record(table: Table, server: String, row: &AnyRow) -> Result<Record, HistoryError> {
     Ok(match table {
         Table::Servers => {
             let read = read_server(row)?;
@@ -261,40 +332,7 @@ fn record(
                 removed_at: row.try_get(7)?,
             })
         }
-        Table::Samples => Record::Sample(ExportedSample {
-            server,
-            sample: Sample {
-                // The record has the name instead.
-                server: ServerId::default(),
-                at: row.try_get(1)?,
-                is_answered: row.try_get::<i64, _>(2)? != 0,
-                players: small_if_any(row, 3)?,
-                max: small_if_any(row, 4)?,
-                latency: small_if_any(row, 5)?,
-                sent: small(row, 6)?,
-                resent: small(row, 7)?,
-                observed_ms: 0,
-            },
-            observed_ms: small_if_any(row, 8)?,
-        }),
-        Table::Rollups => Record::Rollup(ExportedRollup {
-            server,
-            level,
-            at: row.try_get(1)?,
-            polls: small(row, 2)?,
-            answered: small(row, 3)?,
-            with_players: small(row, 4)?,
-            players: row.try_get(5)?,
-            players_max: small_if_any(row, 6)?,
-            max: small_if_any(row, 7)?,
-            with_latency: small(row, 8)?,
-            latency: row.try_get(9)?,
-            latency_max: small_if_any(row, 10)?,
-            sent: row.try_get(11)?,
-            resent: row.try_get(12)?,
-            observed_ms: row.try_get(13)?,
-            up_ms: row.try_get(14)?,
-        }),
+        Table::Samples | Table::Rollups => unreachable!("read from blocks"),
         Table::Events => {
             let event = read_event(row)?;
             Record::Event(ExportedEvent {
@@ -323,6 +361,7 @@ struct Import<'a> {
 
 impl<'a> Import<'a> {
     async fn new(history: &'a History) -> Result<Self, HistoryError> {
+        history.convert_legacy(LEGACY_TIME).await?;
         let mut numbers = HashMap::new();
         for row in sqlx::query("SELECT id, name FROM server")
             .fetch_all(&history.pool)
@@ -458,43 +497,28 @@ impl<'a> Import<'a> {
 
     async fn flush(&mut self) -> Result<(), HistoryError> {
         let mut change = self.history.begin_alone().await?;
+        self.history
+            .forget_known(&mut change, &mut self.batch.samples)
+            .await?;
         let written = write(&mut change, self.history.dialect, &self.batch).await?;
-        let new = run(&mut change, rollups(self.history.dialect, &self.rollups)).await?;
-        for (level, first, last) in runs(&self.rollups) {
-            let put = sqlx::query(AssertSqlSafe(format!(
-                "{INSERT_ROLLUP} {ALL_SERVERS} {KEEP_LARGER_ROLLUP}"
-            )));
-            put.bind(level.number())
-                .bind(first)
-                .bind(last)
-                .execute(&mut *change)
+        let mut new = 0;
+        let rollups = std::mem::take(&mut self.rollups);
+        let mut blocks: BTreeMap<(Level, Millis, i64), Vec<(ServerId, Rollup)>> = BTreeMap::new();
+        for (server, rollup) in &rollups {
+            let start = span(rollup.level, rollup.at).start;
+            let block = blocks
+                .entry((rollup.level, start, shelf(*server)))
+                .or_default();
+            block.push((*server, imported(rollup)));
+        }
+        for ((level, start, shelf), rows) in blocks {
+            new += self
+                .history
+                .import_rollups(&mut change, level, start, shelf, rows)
                 .await?;
-            // Compute this level again if the level below has buckets of this period: those know more
-            // about all servers together. The level above always changes.
-            let below = "SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1";
-            let below = sqlx::query(below)
-                .bind(level.number() - 1)
-                .fetch_one(&mut *change)
-                .await?;
-            let from: Option<Millis> = below.try_get(0)?;
-            let to: Option<Millis> = below.try_get(1)?;
-            let has_below = from
-                .zip(to)
-                .is_some_and(|(from, to)| from < last + level.length() && first <= to);
-            let above = [Level::Hour, Level::Day]
-                .into_iter()
-                .find(|above| above.number() == level.number() + 1);
-            for (level, is_wanted) in [(Some(level), has_below), (above, true)] {
-                let Some(level) = level.filter(|_| is_wanted) else {
-                    continue;
-                };
-                let buckets = (level.floor(first)..=last).step_by(level.length() as usize);
-                run(&mut change, late(self.history.dialect, level, buckets)).await?;
-            }
         }
         change.commit().await?;
         self.batch = Batch::default();
-        self.rollups.clear();
         self.imported.samples += written.samples;
         self.imported.events += written.events;
         self.imported.sessions += written.sessions;
@@ -503,62 +527,126 @@ impl<'a> Import<'a> {
     }
 }
 
-/// Merges the buckets of these roll-ups into runs of adjacent buckets: level, first and last
-/// bucket.
-fn runs(rollups: &[(ServerId, ExportedRollup)]) -> Vec<(Level, Millis, Millis)> {
-    let buckets: BTreeSet<(Level, Millis)> = rollups
-        .iter()
-        .map(|(_, rollup)| (rollup.level, rollup.at))
-        .collect();
-    let mut runs: Vec<(Level, Millis, Millis)> = Vec::new();
-    for (level, bucket) in buckets {
-        match runs.last_mut() {
-            Some((of, _, last)) if *of == level && *last + level.length() == bucket => {
-                *last = bucket;
-            }
-            _ => runs.push((level, bucket, bucket)),
-        }
+fn imported(rollup: &ExportedRollup) -> Rollup {
+    Rollup {
+        at: rollup.at,
+        polls: rollup.polls.into(),
+        answered: rollup.answered.into(),
+        with_players: rollup.with_players.into(),
+        players: rollup.players,
+        players_max: rollup.players_max.map(i64::from),
+        max: rollup.max.map(i64::from),
+        with_latency: rollup.with_latency.into(),
+        latency: rollup.latency,
+        latency_max: rollup.latency_max.map(i64::from),
+        sent: rollup.sent,
+        resent: rollup.resent,
+        observed_ms: rollup.observed_ms,
+        up_ms: rollup.up_ms,
     }
-    runs
 }
 
-fn rollups(dialect: Dialect, rollups: &[(ServerId, ExportedRollup)]) -> Vec<Statement> {
-    // A statement of PostgreSQL cannot change a row twice.
-    let mut by_key: BTreeMap<(i64, Millis, i64), &ExportedRollup> = BTreeMap::new();
-    for (server, rollup) in rollups {
-        let known = by_key
-            .entry((rollup.level.number(), rollup.at, server.0))
-            .or_insert(rollup);
-        if rollup.polls > known.polls {
-            *known = rollup;
+impl History {
+    /// Returns the beginning of the first bucket from `from` on that may have rows.
+    async fn first_bucket(
+        &self,
+        level: Level,
+        from: Millis,
+    ) -> Result<Option<Millis>, HistoryError> {
+        let block = "SELECT MIN(start) FROM block WHERE level = $1 AND start >= $2";
+        let block = sqlx::query(block)
+            .bind(level.number())
+            .bind(span(level, from).start)
+            .fetch_one(&self.pool)
+            .await?;
+        let mut first: Option<Millis> = block.try_get(0)?;
+        if level == Level::Raw {
+            let recent = sqlx::query("SELECT MIN(bucket) FROM recent WHERE bucket >= $1");
+            let recent = recent
+                .bind(Level::FiveMinutes.floor(from))
+                .fetch_one(&self.pool);
+            let recent: Option<Millis> = recent.await?.try_get(0)?;
+            first = first.into_iter().chain(recent).min();
         }
+        Ok(first)
     }
-    let head = format!("{INSERT_ROLLUP} VALUES ");
-    let tail = format!(" {KEEP_LARGER_ROLLUP}");
-    let rows = by_key.into_iter().map(|((level, bucket, server), rollup)| {
-        move |values: &mut Values| {
-            for key in [level, bucket, server] {
-                values.add(key);
-            }
-            for count in [rollup.polls, rollup.answered, rollup.with_players] {
-                values.add(i64::from(count));
-            }
-            values.add(rollup.players);
-            values.add(rollup.players_max.map(i64::from));
-            values.add(rollup.max.map(i64::from));
-            values.add(i64::from(rollup.with_latency));
-            values.add(rollup.latency);
-            values.add(rollup.latency_max.map(i64::from));
-            values.add(rollup.sent);
-            values.add(rollup.resent);
-            values.add(rollup.observed_ms);
-            values.add(rollup.up_ms);
+
+    /// Removes the samples that the history has already.
+    async fn forget_known(
+        &self,
+        change: &mut AnyConnection,
+        samples: &mut Vec<Sample>,
+    ) -> Result<(), HistoryError> {
+        let mut hours: BTreeMap<(Millis, i64), BTreeSet<ServerId>> = BTreeMap::new();
+        for sample in &*samples {
+            let hour = span(Level::Raw, sample.at).start;
+            let unit = hours.entry((hour, shelf(sample.server))).or_default();
+            unit.insert(sample.server);
         }
-    });
-    Insert {
-        head: &head,
-        columns: 16,
-        tail: &tail,
+        let mut known = HashSet::new();
+        for ((hour, _), servers) in hours {
+            let (Some(first), Some(last)) = (servers.first(), servers.last()) else {
+                continue;
+            };
+            let cohorts = cohort(*first)..cohort(*last) + 1;
+            let stored: Rows<Sample> = blocks::load(change, Level::Raw, hour, cohorts).await?;
+            let end = hour + span(Level::Raw, hour).length;
+            let recent = blocks::load_recent(change, Which::Some(&servers), hour, end).await?;
+            for (server, samples) in stored.into_iter().chain(recent) {
+                known.extend(samples.iter().map(|sample| (server, sample.at)));
+            }
+        }
+        samples.retain(|sample| !known.contains(&(sample.server, sample.at)));
+        Ok(())
     }
-    .rows(dialect, rows)
+
+    /// Adds roll-ups of one block and one shelf. Returns how many are new or replace others.
+    async fn import_rollups(
+        &self,
+        change: &mut AnyConnection,
+        level: Level,
+        start: Millis,
+        shelf: i64,
+        new: Vec<(ServerId, Rollup)>,
+    ) -> Result<u64, HistoryError> {
+        let buckets: BTreeSet<Millis> = new.iter().map(|(_, rollup)| rollup.at).collect();
+        let buckets: Vec<Millis> = buckets.into_iter().collect();
+        let mut rows: Rows<Rollup> =
+            blocks::load(change, level, start, blocks::cohorts(shelf)).await?;
+        let mut better: Rows<Rollup> = Rows::new();
+        for (server, rollup) in new {
+            let of_server = rows.entry(server).or_default();
+            let before = of_server.clone();
+            blocks::merge_rollups(of_server, [rollup]);
+            if *of_server != before {
+                blocks::merge_rollups(better.entry(server).or_default(), [rollup]);
+            }
+        }
+        let count = better.values().map(Vec::len).sum::<usize>() as u64;
+        if level == Level::FiveMinutes {
+            // The list of the roll-ups of five minutes becomes that of hours.
+            self.add_rollups(change, shelf, &buckets, better).await?;
+        } else {
+            let changed = better.keys().map(|server| cohort(*server)).collect();
+            blocks::store(change, self.dialect, level, start, &rows, &changed).await?;
+            let all: Rows<Rollup> = blocks::load(change, level, start, 0..i64::MAX).await?;
+            let totals = buckets
+                .iter()
+                .filter_map(|bucket| total(&all, *bucket, |id| id.0 > 0));
+            let totals: Vec<Rollup> = totals.collect();
+            self.add_totals(change, level, start, totals).await?;
+            // Compute this level again from the level below, which may know more about all servers
+            // together, and the level above.
+            run(change, late(self.dialect, level, buckets.iter().copied())).await?;
+        }
+        let above = match level {
+            Level::FiveMinutes => Level::Hour,
+            Level::Hour => Level::Day,
+            Level::Raw | Level::Day => return Ok(count),
+        };
+        let above_it: BTreeSet<Millis> =
+            buckets.iter().map(|bucket| above.floor(*bucket)).collect();
+        run(change, late(self.dialect, above, above_it)).await?;
+        Ok(count)
+    }
 }

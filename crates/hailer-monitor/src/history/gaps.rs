@@ -2,16 +2,17 @@
 //!
 //! In: samples in the database. Out: gaps.
 //!
-//! May import: `crate::history`, `crate::history::read`, `crate::sample`, `crate::server`,
+//! May import: `crate::history`, `crate::history::blocks`, `crate::sample`, `crate::server`,
 //! `crate::uptime`.
 
-use super::read::ALL;
+use super::blocks::{Rows, Which};
 use super::{History, HistoryError, Level};
-use crate::sample::{Event, Millis};
+use crate::sample::{Event, Millis, Sample};
 use crate::server::ServerId;
 use crate::uptime::MAX_SAMPLE_MS;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
+use std::collections::BTreeSet;
 
 const DAY: Millis = 86_400_000;
 /// Maximum number of gaps of one query, the newest.
@@ -56,12 +57,14 @@ impl History {
             if start >= end {
                 break;
             }
-            let points = self.totals(start, end, level).await?;
-            let Some(last) = points.last() else {
+            let mut buckets = self.buckets(start, end, level).await?;
+            let Some(&last) = buckets.last() else {
                 continue;
             };
-            let mut buckets: Vec<Millis> = points.iter().map(|point| point.at).collect();
-            buckets.extend(self.next_bucket(level, last.at).await?);
+            let next = self
+                .buckets(last + level.length(), Millis::MAX, level)
+                .await?;
+            buckets.extend(next.first());
             let some = self.gaps_between(&buckets, level, start..end, interval);
             gaps.extend(some.await?);
             end = start;
@@ -84,14 +87,15 @@ impl History {
                 continue;
             }
             // Samples are kept for a shorter time than buckets.
-            let last = "SELECT MAX(at) FROM sample WHERE at >= $1 AND at < $2";
-            let first = "SELECT MIN(at) FROM sample WHERE at >= $1 AND at < $2";
             let gap = Gap {
                 from: self
-                    .edge(last, before, level)
+                    .edges(before, level)
                     .await?
-                    .unwrap_or(before + level.length()),
-                to: self.edge(first, after, level).await?.unwrap_or(after),
+                    .map_or(before + level.length(), |(_, last)| last),
+                to: self
+                    .edges(after, level)
+                    .await?
+                    .map_or(after, |(first, _)| first),
             };
             if within.contains(&gap.from) && gap.to - gap.from > MAX_SAMPLE_MS.max(interval * 3 / 2)
             {
@@ -101,36 +105,53 @@ impl History {
         Ok(gaps)
     }
 
-    /// Returns the first bucket after another one.
-    async fn next_bucket(
+    /// Returns the buckets that have samples.
+    async fn buckets(
         &self,
+        from: Millis,
+        to: Millis,
         level: Level,
-        after: Millis,
-    ) -> Result<Option<Millis>, HistoryError> {
-        let row = sqlx::query(
-            "SELECT MIN(bucket) FROM rollup WHERE level = $1 AND bucket > $2 AND server = $3",
-        )
-        .bind(level.number())
-        .bind(after)
-        .bind(ALL.0)
-        .fetch_one(&self.pool)
-        .await?;
-        Ok(row.try_get(0)?)
+    ) -> Result<Vec<Millis>, HistoryError> {
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let closed = self.closed_totals(from, to, level).await?;
+        let mut buckets: BTreeSet<Millis> = closed.iter().map(|point| point.at).collect();
+        let recent = "SELECT DISTINCT bucket FROM recent WHERE bucket >= $1 AND bucket < $2";
+        let recent = sqlx::query(recent).bind(level.floor(from)).bind(to);
+        for row in recent.fetch_all(&self.pool).await? {
+            buckets.insert(level.floor(row.try_get(0)?));
+        }
+        Ok(buckets.into_iter().collect())
     }
 
-    /// Returns the time of the first or the last sample in a bucket.
-    async fn edge(
+    /// Returns the times of the first and the last sample in a bucket, as long as samples are kept.
+    async fn edges(
         &self,
-        query: &'static str,
         bucket: Millis,
         level: Level,
-    ) -> Result<Option<Millis>, HistoryError> {
-        let row = sqlx::query(query)
-            .bind(bucket)
-            .bind(bucket + level.length())
-            .fetch_one(&self.pool)
+    ) -> Result<Option<(Millis, Millis)>, HistoryError> {
+        let end = bucket.saturating_add(level.length());
+        let row = sqlx::query(
+            "SELECT MIN(first), MAX(last) FROM edge WHERE bucket >= $1 AND bucket < $2",
+        )
+        .bind(bucket)
+        .bind(end)
+        .fetch_one(&self.pool)
+        .await?;
+        let first: Option<Millis> = row.try_get(0)?;
+        let mut edges = first.zip(row.try_get(1)?);
+        let mut more: Rows<Sample> = self.recent(Which::All, bucket, end).await?;
+        self.add_legacy_samples(&mut more, Which::All, bucket, end)
             .await?;
-        Ok(row.try_get(0)?)
+        for samples in more.values() {
+            let (Some(first), Some(last)) = (samples.first(), samples.last()) else {
+                continue;
+            };
+            let edges = edges.get_or_insert((first.at, last.at));
+            *edges = (edges.0.min(first.at), edges.1.max(last.at));
+        }
+        Ok(edges)
     }
 }
 

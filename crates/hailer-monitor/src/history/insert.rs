@@ -2,17 +2,20 @@
 //!
 //! In: a batch of results. Out: rows of the database.
 //!
-//! May import: `crate::history`, `crate::history::open`, `crate::sample`, `crate::server`.
+//! May import: `crate::history`, `crate::history::blocks`, `crate::history::open`, `crate::sample`,
+//! `crate::server`, `hailer`.
 
+use super::blocks::{RecentRow, recent_rows};
 use super::open::Dialect;
 use super::{Batch, History, HistoryError, Level, PlayerSession, WriteCounts};
-use crate::sample::{Event, EventKind, Millis, Sample};
+use crate::sample::{Event, EventKind, Millis};
 use crate::server::ServerId;
+use hailer::proto::wire::hexadecimal;
 use serde_json::{Value, json};
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::{Any, AnyConnection, Arguments, AssertSqlSafe, Encode, Row, Type};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Rows of one statement: enough to make its overhead small. SQLite accepts 32,766 values,
@@ -56,16 +59,7 @@ pub(super) async fn write(
     if dialect == Dialect::Postgres {
         return write_at_once(change, batch).await;
     }
-    if !batch.samples.is_empty() {
-        // The writer lock excludes roll-ups, so that each late sample is noticed.
-        let done: Millis = sqlx::query("SELECT done FROM progress WHERE level = 1")
-            .fetch_one(&mut *change)
-            .await?
-            .try_get(0)?;
-        let buckets = late_buckets(&batch.samples, done);
-        run(change, late(dialect, Level::FiveMinutes, buckets)).await?;
-    }
-    let samples = run(change, samples(dialect, &batch.samples)).await?;
+    let samples = insert_recent(change, dialect, recent_rows(&batch.samples)).await?;
     let [events, states, sessions] = rows_as_json(batch);
     let events = run_with(change, INSERT_EVENTS, events).await?;
     run_with(change, UPDATE_STATES, states).await?;
@@ -122,69 +116,67 @@ fn rows_as_json(batch: &Batch) -> [Value; 3] {
     [events.collect(), states.collect(), sessions.collect()]
 }
 
+/// Inserts recent samples. Returns their number.
+pub(super) async fn insert_recent(
+    change: &mut AnyConnection,
+    dialect: Dialect,
+    recent: Vec<RecentRow>,
+) -> Result<u64, HistoryError> {
+    let table = Insert {
+        head: "INSERT INTO recent (bucket, shelf, body) VALUES ",
+        columns: 3,
+        tail: "",
+    };
+    let count = recent.iter().map(|row| row.count).sum();
+    let rows = recent.into_iter().map(|row| {
+        move |values: &mut Values| {
+            values.add(row.bucket);
+            values.add(row.shelf);
+            values.add(row.body);
+        }
+    });
+    let statements = table.rows(dialect, rows);
+    run(change, statements).await?;
+    Ok(count)
+}
+
 /// Writes a batch to PostgreSQL with one statement. A process that is frozen or cut off is so before
-/// the statement or after it, and never holds a lock. The lock on `progress` excludes roll-ups, so
-/// that each late sample is noticed.
+/// the statement or after it, and never holds a lock.
 const WRITE_AT_ONCE: &str = "
-    WITH new AS MATERIALIZED (
-        SELECT * FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS BIGINT[]), CAST($3 AS BIGINT[]), CAST($4 AS BIGINT[]),
-            CAST($5 AS BIGINT[]), CAST($6 AS BIGINT[]), CAST($7 AS BIGINT[]), CAST($8 AS BIGINT[]), CAST($9 AS BIGINT[]))
-        AS new (at, server, is_answered, players, max, latency, sent, resent, observed_ms)
-    ), closed AS MATERIALIZED (
-        SELECT done FROM progress WHERE level = 1 FOR SHARE
-    ), late_buckets AS (
-        INSERT INTO late (level, bucket)
-        SELECT DISTINCT CAST(1 AS BIGINT), new.at / 300000 * 300000 FROM new CROSS JOIN closed WHERE new.at < closed.done
-        ON CONFLICT (level, bucket) DO NOTHING
-    ), samples AS (
-        INSERT INTO sample (at, server, is_answered, players, max, latency, sent, resent, observed_ms)
-        SELECT at, server, is_answered, players, max, latency, sent, resent, observed_ms FROM new
-        ON CONFLICT (at, server) DO NOTHING RETURNING 1
+    WITH recents AS (
+        INSERT INTO recent (bucket, shelf, body) SELECT bucket, shelf, body
+        FROM unnest(CAST($1 AS BIGINT[]), CAST($2 AS BIGINT[]), CAST($3 AS BYTEA[])) AS new (bucket, shelf, body)
     ), events AS (
         INSERT INTO event (server, at, kind, body) SELECT server, at, kind, body
-        FROM json_to_recordset(CAST($10 AS JSON)) AS event (server BIGINT, at BIGINT, kind TEXT, body TEXT)
+        FROM json_to_recordset(CAST($4 AS JSON)) AS event (server BIGINT, at BIGINT, kind TEXT, body TEXT)
         ON CONFLICT (server, at, kind) DO NOTHING RETURNING 1
     ), states AS (
         INSERT INTO state (server, state, since) SELECT server, state, since
-        FROM json_to_recordset(CAST($11 AS JSON)) AS new_state (server BIGINT, state TEXT, since BIGINT)
+        FROM json_to_recordset(CAST($5 AS JSON)) AS new_state (server BIGINT, state TEXT, since BIGINT)
         ON CONFLICT (server) DO UPDATE SET state = excluded.state, since = excluded.since
         WHERE excluded.since > state.since OR state.since > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)
     ), sessions AS (
         INSERT INTO session (server, first, player, last) SELECT server, first, player, last
-        FROM json_to_recordset(CAST($12 AS JSON)) AS new_session (server BIGINT, first BIGINT, player TEXT, last BIGINT)
+        FROM json_to_recordset(CAST($6 AS JSON)) AS new_session (server BIGINT, first BIGINT, player TEXT, last BIGINT)
         ON CONFLICT (server, first, player) DO UPDATE SET last = excluded.last WHERE excluded.last > session.last
         RETURNING 1
     )
-    SELECT (SELECT COUNT(*) FROM samples), (SELECT COUNT(*) FROM events), (SELECT COUNT(*) FROM sessions)";
+    SELECT (SELECT COUNT(*) FROM events), (SELECT COUNT(*) FROM sessions)";
 
 async fn write_at_once(
     connection: &mut AnyConnection,
     batch: &Batch,
 ) -> Result<WriteCounts, HistoryError> {
-    let column = |value: &dyn Fn(&Sample) -> Option<i64>| {
-        let mut text = String::from("{");
-        for sample in &batch.samples {
-            if text.len() > 1 {
-                text.push(',');
-            }
-            match value(sample) {
-                Some(value) => text += &value.to_string(),
-                None => text += "NULL",
-            }
-        }
-        text + "}"
+    let recent = recent_rows(&batch.samples);
+    let array = |value: &dyn Fn(&RecentRow) -> String| {
+        let values: Vec<String> = recent.iter().map(value).collect();
+        format!("{{{}}}", values.join(","))
     };
     let [events, states, sessions] = rows_as_json(batch);
     let row = sqlx::query(WRITE_AT_ONCE)
-        .bind(column(&|sample| Some(sample.at)))
-        .bind(column(&|sample| Some(sample.server.0)))
-        .bind(column(&|sample| Some(i64::from(sample.is_answered))))
-        .bind(column(&|sample| sample.players.map(i64::from)))
-        .bind(column(&|sample| sample.max.map(i64::from)))
-        .bind(column(&|sample| sample.latency.map(i64::from)))
-        .bind(column(&|sample| Some(i64::from(sample.sent))))
-        .bind(column(&|sample| Some(i64::from(sample.resent))))
-        .bind(column(&observed_ms))
+        .bind(array(&|row| row.bucket.to_string()))
+        .bind(array(&|row| row.shelf.to_string()))
+        .bind(array(&|row| format!("\"\\\\x{}\"", hexadecimal(&row.body))))
         .bind(events.to_string())
         .bind(states.to_string())
         .bind(sessions.to_string())
@@ -192,48 +184,13 @@ async fn write_at_once(
         .await?;
     let count = |column| Ok::<_, HistoryError>(row.try_get::<i64, _>(column)?.max(0) as u64);
     Ok(WriteCounts {
-        samples: count(0)?,
-        events: count(1)?,
-        sessions: count(2)?,
+        samples: recent.iter().map(|row| row.count).sum(),
+        events: count(0)?,
+        sessions: count(1)?,
     })
 }
 
-fn late_buckets(samples: &[Sample], done: Millis) -> BTreeSet<Millis> {
-    samples
-        .iter()
-        .filter(|sample| sample.at < done)
-        .map(|sample| Level::FiveMinutes.floor(sample.at))
-        .collect()
-}
-
-/// Returns the stored time that a sample stands for.
-fn observed_ms(sample: &Sample) -> Option<i64> {
-    Some(i64::from(sample.observed_ms)).filter(|observed| *observed > 0)
-}
-
-fn samples(dialect: Dialect, samples: &[Sample]) -> Vec<Statement> {
-    let table = Insert {
-        head: "INSERT INTO sample (at, server, is_answered, players, max, latency, sent, resent, observed_ms) VALUES ",
-        columns: 9,
-        tail: " ON CONFLICT (at, server) DO NOTHING",
-    };
-    let rows = samples.iter().map(|sample| {
-        move |values: &mut Values| {
-            values.add(sample.at);
-            values.add(sample.server.0);
-            values.add(i64::from(sample.is_answered));
-            values.add(sample.players.map(i64::from));
-            values.add(sample.max.map(i64::from));
-            values.add(sample.latency.map(i64::from));
-            values.add(i64::from(sample.sent));
-            values.add(i64::from(sample.resent));
-            values.add(observed_ms(sample));
-        }
-    });
-    table.rows(dialect, rows)
-}
-
-/// Marks closed buckets that get late samples.
+/// Puts closed buckets that have changed below on the list.
 pub(super) fn late(
     dialect: Dialect,
     level: Level,

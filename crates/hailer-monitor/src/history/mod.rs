@@ -1,13 +1,15 @@
 //! The history in SQL: SQLite without any setup, or PostgreSQL by its URL.
 //!
 //! ```text
-//!   Batch ─► HistoryWriter ─► sample ────► rollup: 5 minutes ─► an hour ─► a day     tidy, every
-//!            memory if the    event, state                                           minute; each
-//!            database fails   session                                level has its own retention
+//!   Batch ─► HistoryWriter ─► recent ────► block: samples ─► 5 minutes ─► an hour ─► a day
+//!            memory if the    event, state        tidy, every minute; each level has its own
+//!            database fails   session             retention
 //! ```
 //!
 //! Samples are a log. Rows are committed when [`History::write`] returns. Writing them again
 //! changes nothing, so a caller that is not sure retries, and an import is an ordinary write.
+//! Samples of the last minutes are in compressed rows of one write each, all others in blocks, one of
+//! 16 servers and an hour. Latencies have three significant digits.
 //!
 //! A roll-up is computed from the level below, and replaces one with fewer samples. So it can be
 //! computed again at any time, late samples count, and rows deleted below change nothing above.
@@ -15,11 +17,13 @@
 //! May import: `crate::health`, `crate::icon`, `crate::poll`, `crate::sample`, `crate::server`,
 //! `crate::state`, `crate::uptime`, `hailer`.
 
+mod blocks;
 mod codec;
 mod connection;
 mod export;
 mod gaps;
 mod insert;
+mod legacy;
 mod open;
 mod queue;
 mod read;
@@ -52,7 +56,7 @@ use serde::{Deserialize, Serialize};
 use sqlx::AnyPool;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -65,6 +69,8 @@ pub struct History {
     writing: Arc<Mutex<()>>,
     /// The last server whose old sessions were deleted.
     turn: Arc<AtomicI64>,
+    /// Whether tables of earlier versions have rows.
+    has_legacy: Arc<AtomicBool>,
     /// How long a transaction in PostgreSQL may wait for its next statement, in milliseconds.
     max_idle: Arc<AtomicI64>,
 }
@@ -105,7 +111,7 @@ pub struct PlayerSession {
 /// Counts of the rows that a batch has added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteCounts {
-    /// Number of samples added.
+    /// Number of samples written. One that the history has already counts too, and changes nothing.
     pub samples: u64,
     /// Number of events added.
     pub events: u64,
@@ -141,6 +147,15 @@ impl Level {
     /// Returns the start of the bucket of a time.
     pub fn floor(self, at: Millis) -> Millis {
         at.div_euclid(self.length()).saturating_mul(self.length())
+    }
+
+    /// Returns the level that roll-ups of this level are computed from.
+    fn below(self) -> Self {
+        match self {
+            Self::Raw | Self::FiveMinutes => Self::Raw,
+            Self::Hour => Self::FiveMinutes,
+            Self::Day => Self::Hour,
+        }
     }
 
     /// Returns the number of this level in the tables.

@@ -2,9 +2,10 @@
 //!
 //! In: a path or a URL. Out: the history, ready for use.
 //!
-//! May import: `crate::history`, `crate::history::connection`.
+//! May import: `crate::history`, `crate::history::connection`, `crate::history::legacy`.
 
 use super::connection::{self, MAX_IDLE_MS};
+use super::legacy::has_legacy_rows;
 use super::{History, HistoryError};
 use sqlx::any::{AnyPoolOptions, install_default_drivers};
 use sqlx::migrate::{Migrate, MigrateError, Migration, MigrationType, Migrator};
@@ -58,6 +59,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         7,
         "column names",
         include_str!("../../migrations/0007_column_names.sql"),
+    ),
+    (
+        8,
+        "blocks",
+        include_str!("../../migrations/0008_blocks.sql"),
     ),
 ];
 
@@ -134,23 +140,32 @@ impl History {
         let migrations: Vec<_> = MIGRATIONS
             .iter()
             .map(|&(version, name, text)| {
-                let clustered = match dialect {
-                    Dialect::Sqlite => "WITHOUT ROWID",
-                    Dialect::Postgres => "",
+                let (clustered, bytes) = match dialect {
+                    Dialect::Sqlite => ("WITHOUT ROWID", "BLOB"),
+                    Dialect::Postgres => ("", "BYTEA"),
                 };
-                let text = AssertSqlSafe(text.replace("{clustered}", clustered)).into_sql_str();
+                let text = text
+                    .replace("{clustered}", clustered)
+                    .replace("{bytes}", bytes);
+                let text = AssertSqlSafe(text).into_sql_str();
                 Migration::new(version, name.into(), MigrationType::Simple, text, false)
             })
             .collect();
         migrate(&pool, dialect, migrations)
             .await
             .map_err(|source| match source {
-                MigrateError::VersionMissing(_) => HistoryError::Newer(place),
-                source => HistoryError::Migrate { place, source },
+                MigrateError::VersionMissing(_) => HistoryError::Newer(place.clone()),
+                source => HistoryError::Migrate {
+                    place: place.clone(),
+                    source,
+                },
             })?;
+        let has_legacy = has_legacy_rows(&pool).await;
+        let has_legacy = has_legacy.map_err(|source| HistoryError::Open { place, source })?;
         Ok(Self {
             pool,
             dialect,
+            has_legacy: Arc::new(has_legacy.into()),
             writing: Arc::default(),
             turn: Arc::default(),
             max_idle: Arc::new(AtomicI64::new(MAX_IDLE_MS)),
@@ -413,6 +428,7 @@ mod tests {
             "5 7c8ee28bfe01d304",
             "6 c1f1493226675be0",
             "7 ca8ce562388f85b8",
+            "8 c41ffebd71cd3988",
         ];
         assert_eq!(found, expected);
     }

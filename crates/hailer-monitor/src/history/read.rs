@@ -2,31 +2,33 @@
 //!
 //! In: servers, periods and levels. Out: points, events and sessions.
 //!
-//! May import: `crate::health`, `crate::history`, `crate::sample`, `crate::server`, `crate::state`.
+//! May import: `crate::health`, `crate::history`, `crate::history::blocks`, `crate::history::codec`,
+//! `crate::sample`, `crate::server`, `crate::state`.
 
+use super::blocks::{Rows, Which, merge_rollups, merge_samples};
+use super::codec::Rollup;
 use super::{History, HistoryError, Level, PlayerSession, Point};
 use crate::health::State;
-use crate::sample::{Event, EventKind, Millis};
+use crate::sample::{Event, EventKind, Millis, Sample};
 use crate::server::ServerId;
 use crate::state::{DAY_BUCKET_MS, DAY_BUCKETS, HalfHour, StateTable};
 use futures_util::TryStreamExt;
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
 use sqlx::{Any, AssertSqlSafe, Row};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// The pseudo-server of the totals in the roll-ups.
 pub(super) const ALL: ServerId = ServerId(0);
 /// Maximum number of points of one series, the newest: more than any level keeps by default.
-const MAX_POINTS: i64 = 50_000;
+const MAX_POINTS: usize = 50_000;
+/// Time that a sample of unknown length counts for, in milliseconds.
+const UNKNOWN_SAMPLE_MS: i64 = 1_000;
 
 impl History {
     /// Returns the points of one server from the bucket of `from` until before `to`, the oldest
-    /// first. Buckets without samples are left out. The newest bucket is as of the last
-    /// [`tidy`](Self::tidy).
-    ///
-    /// [`Level::Raw`] reads the samples of all servers in that period: use at most a day with few
-    /// servers, and an hour with 100,000.
+    /// first. Buckets without samples are left out. The newest bucket has the samples of this moment.
     ///
     /// # Errors
     ///
@@ -39,23 +41,18 @@ impl History {
         level: Level,
     ) -> Result<Vec<Point>, HistoryError> {
         if level != Level::Raw {
-            return self.rolled_up(server, from..to, level).await;
+            let rollups = self.rolled_up(server, from..to, level, true).await?;
+            return Ok(points(&rollups));
         }
-        let rows = "SELECT at, 1, is_answered, CASE WHEN players IS NULL THEN 0 ELSE 1 END, players, players, max,
-                           CASE WHEN latency IS NULL THEN 0 ELSE 1 END, latency, latency, sent, resent,
-                           observed_ms, observed_ms * is_answered
-                    FROM sample WHERE at >= $1 AND at < $2 AND server = $3 ORDER BY at DESC LIMIT $4";
-        let rows = sqlx::query(rows)
-            .bind(from)
-            .bind(to)
-            .bind(server.0)
-            .bind(MAX_POINTS);
-        let mut points = self.all(rows, point).await?;
-        points.reverse();
-        Ok(points)
+        let mut samples = self.samples(Which::One(server), from, to).await?;
+        let samples = samples.remove(&server).unwrap_or_default();
+        let newest = &samples[samples.len().saturating_sub(MAX_POINTS)..];
+        let of_one = |sample: &Sample| point(&Rollup::of(sample.at, std::slice::from_ref(sample)));
+        Ok(newest.iter().map(of_one).collect())
     }
 
-    /// Returns the points of all servers together. At [`Level::Raw`] a point is a minute.
+    /// Returns the points of all servers together. At [`Level::Raw`] a point is a minute: use at most
+    /// a day with few servers, and an hour with 100,000.
     ///
     /// # Errors
     ///
@@ -66,29 +63,56 @@ impl History {
         to: Millis,
         level: Level,
     ) -> Result<Vec<Point>, HistoryError> {
+        const MINUTE: Millis = 60_000;
         if level != Level::Raw {
-            return self.rolled_up(ALL, from..to, level).await;
+            return Ok(points(&self.rolled_up(ALL, from..to, level, true).await?));
         }
-        let rows = "
-            SELECT minute, CAST(SUM(polls) AS BIGINT), CAST(SUM(answered) AS BIGINT), 1,
-                   CAST(ROUND(SUM(players)) AS BIGINT), CAST(ROUND(SUM(players)) AS BIGINT), CAST(SUM(max) AS BIGINT),
-                   CAST(SUM(with_latency) AS BIGINT), CAST(SUM(latency) AS BIGINT), MAX(latency_max),
-                   CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT),
-                   CAST(SUM(observed_ms) AS BIGINT), CAST(SUM(up_ms) AS BIGINT)
-            FROM (
-                SELECT at / 60000 * 60000 AS minute, server, COUNT(*) AS polls, SUM(is_answered) AS answered,
-                       AVG(CAST(players AS DOUBLE PRECISION)) AS players, MAX(max) AS max, COUNT(latency) AS with_latency,
-                       SUM(latency) AS latency, MAX(latency) AS latency_max, SUM(sent) AS sent, SUM(resent) AS resent,
-                       SUM(observed_ms) AS observed_ms, SUM(observed_ms * is_answered) AS up_ms
-                FROM sample WHERE at >= $1 AND at < $2 GROUP BY at / 60000 * 60000, server
-            ) AS each_server GROUP BY minute ORDER BY minute LIMIT $3";
-        self.all(
-            sqlx::query(rows).bind(from).bind(to).bind(MAX_POINTS),
-            point,
-        )
-        .await
+        let minute = |sample: &Sample| sample.at.div_euclid(MINUTE) * MINUTE;
+        let mut minutes: BTreeMap<Millis, Vec<Rollup>> = BTreeMap::new();
+        for samples in self.samples(Which::All, from, to).await?.into_values() {
+            for some in samples.chunk_by(|one, next| minute(one) == minute(next)) {
+                let at = minute(&some[0]);
+                minutes.entry(at).or_default().push(Rollup::of(at, some));
+            }
+        }
+        let totals = minutes
+            .iter()
+            .filter_map(|(at, rows)| Rollup::total(*at, rows));
+        Ok(points(&totals.collect::<Vec<_>>()))
     }
 
+    /// Returns the totals of all servers, without samples of buckets that are not closed.
+    pub(super) async fn closed_totals(
+        &self,
+        from: Millis,
+        to: Millis,
+        level: Level,
+    ) -> Result<Vec<Point>, HistoryError> {
+        Ok(points(&self.rolled_up(ALL, from..to, level, false).await?))
+    }
+
+    /// Returns samples from `from` until before `to`.
+    pub(super) async fn samples(
+        &self,
+        which: Which<'_>,
+        from: Millis,
+        to: Millis,
+    ) -> Result<Rows<Sample>, HistoryError> {
+        // In this order: a sample that moves meanwhile is found twice, and not missed.
+        let mut rows = Rows::new();
+        self.add_legacy_samples(&mut rows, which, from, to).await?;
+        for more in [
+            self.recent(which, from, to).await?,
+            self.stored(Level::Raw, which, from, to).await?,
+        ] {
+            for (server, samples) in more {
+                merge_samples(rows.entry(server).or_default(), samples);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Returns the roll-ups of a server. `with_recent`: with samples that no roll-up has yet.
     async fn rolled_up(
         &self,
         server: ServerId,
@@ -97,38 +121,65 @@ impl History {
             end: to,
         }: Range<Millis>,
         level: Level,
-    ) -> Result<Vec<Point>, HistoryError> {
-        // Each bucket is read by its key, from the first existing bucket to the last.
-        let ends = sqlx::query("SELECT MIN(bucket), MAX(bucket) FROM rollup WHERE level = $1")
-            .bind(level.number());
-        let ends = ends.fetch_one(&self.pool).await?;
-        let (Some(first), Some(last)) = (
-            ends.try_get::<Option<i64>, _>(0)?,
-            ends.try_get::<Option<i64>, _>(1)?,
-        ) else {
-            return Ok(Vec::new());
-        };
-        let length = level.length();
-        let last = last.min(to.saturating_sub(1));
-        let from = level.floor(from.max(first));
-        let from = from.max(level.floor(last) - (MAX_POINTS - 1) * length);
-        if from > last {
+        with_recent: bool,
+    ) -> Result<Vec<Rollup>, HistoryError> {
+        let from = level.floor(from);
+        if from >= to {
             return Ok(Vec::new());
         }
-        let rows = "
-            WITH RECURSIVE grid (start) AS (
-                SELECT CAST($1 AS BIGINT) UNION ALL SELECT start + $2 FROM grid WHERE start + $2 <= $3
-            )
-            SELECT bucket, polls, answered, with_players, players, players_max, max, with_latency, latency, latency_max,
-                   sent, resent, observed_ms, up_ms
-            FROM grid CROSS JOIN rollup WHERE level = $4 AND bucket = start AND server = $5 ORDER BY start";
-        let rows = sqlx::query(rows)
-            .bind(from)
-            .bind(length)
-            .bind(last)
-            .bind(level.number())
-            .bind(server.0);
-        self.all(rows, point).await
+        let end = level
+            .floor(to.saturating_sub(1))
+            .saturating_add(level.length());
+        let which = Which::One(server);
+        let mut rows = Rows::new();
+        // Rows that move meanwhile are found twice, and not missed.
+        let recent = match level {
+            Level::FiveMinutes if with_recent => {
+                let which = if server == ALL { Which::All } else { which };
+                self.recent(which, from, end).await?
+            }
+            _ => Rows::new(),
+        };
+        self.add_legacy_rollups(&mut rows, level, which, from, end)
+            .await?;
+        for (server, stored) in self.stored(level, which, from, end).await? {
+            merge_rollups(rows.entry(server).or_default(), stored);
+        }
+        let mut rows = rows.remove(&server).unwrap_or_default();
+        if level == Level::FiveMinutes {
+            let late = add_recent(&mut rows, &recent, server);
+            if let (Some(first), Some(last)) = (late.first(), late.last()) {
+                // Earlier samples of these buckets count too.
+                let mut samples = self.samples(which, *first, last + level.length()).await?;
+                let samples = samples.remove(&server).unwrap_or_default();
+                let buckets =
+                    samples.chunk_by(|one, next| level.floor(one.at) == level.floor(next.at));
+                let sums = buckets.map(|some| Rollup::of(level.floor(some[0].at), some));
+                merge_rollups(&mut rows, sums.filter(|sum| late.contains(&sum.at)));
+            }
+        } else {
+            let done = sqlx::query("SELECT done FROM progress WHERE level = $1")
+                .bind(level.number())
+                .fetch_one(&self.pool)
+                .await?;
+            let start = from.max(level.floor(done.try_get(0)?));
+            if start < end {
+                let below = self.rolled_up(server, start..end, level.below(), with_recent);
+                let below = Box::pin(below).await?;
+                let buckets =
+                    below.chunk_by(|one, next| level.floor(one.at) == level.floor(next.at));
+                let sum = |bucket: &[Rollup]| {
+                    let mut sum = Rollup::empty(level.floor(bucket[0].at));
+                    bucket
+                        .iter()
+                        .for_each(|row| sum.add(row, level.below().length()));
+                    sum
+                };
+                merge_rollups(&mut rows, buckets.map(sum));
+            }
+        }
+        rows.drain(..rows.len().saturating_sub(MAX_POINTS));
+        Ok(rows)
     }
 
     /// Returns events before a time, of one server or of all, the newest first. If the oldest of
@@ -322,7 +373,7 @@ impl History {
     /// Returns the time until which the roll-ups have all samples that the history has, apart from
     /// samples that came late by more than half an hour.
     async fn complete_until(&self, now: Millis) -> Result<Millis, HistoryError> {
-        let rows = "SELECT done, (SELECT MIN(bucket) FROM late WHERE level = 1 AND bucket >= $1) FROM progress
+        let rows = "SELECT done, (SELECT MIN(bucket) FROM recent WHERE bucket >= $1) FROM progress
                     WHERE level = 1";
         let row = sqlx::query(rows)
             .bind(now - DAY_BUCKET_MS)
@@ -353,14 +404,25 @@ impl History {
         start: Millis,
         end: Millis,
     ) -> Result<Vec<HalfHour>, HistoryError> {
-        let rows = "SELECT server, CAST($1 AS BIGINT),
-                           CAST(SUM(COALESCE(observed_ms, CASE WHEN polls > 0 THEN 300000 ELSE 0 END)) AS BIGINT),
-                           CAST(COALESCE(SUM(COALESCE(up_ms, 300000 * answered / NULLIF(polls, 0))), 0) AS BIGINT),
-                           CAST(COALESCE(SUM(players), 0) AS BIGINT), CAST(COALESCE(SUM(with_players), 0) AS BIGINT),
-                           CAST(0 AS BIGINT)
-                    FROM rollup WHERE level = 1 AND bucket >= $1 AND bucket < $2 AND server <> 0 GROUP BY server";
-        self.all(sqlx::query(rows).bind(start).bind(end), half_hour)
-            .await
+        const LEVEL: Level = Level::FiveMinutes;
+        let mut servers: BTreeMap<ServerId, (Rollup, i64)> = BTreeMap::new();
+        let mut add = |server, rows: Vec<Rollup>| {
+            let sum = servers
+                .entry(server)
+                .or_insert_with(|| (Rollup::empty(start), 0));
+            rows.iter().for_each(|row| sum.0.add(row, LEVEL.length()));
+        };
+        let mut legacy = Rows::new();
+        self.add_legacy_rollups(&mut legacy, LEVEL, Which::All, start, end)
+            .await?;
+        legacy
+            .into_iter()
+            .for_each(|(server, rows)| add(server, rows));
+        self.each_stored(LEVEL, Which::All, start, end, add).await?;
+        Ok(servers
+            .into_iter()
+            .map(|(server, sum)| half_hour(server, &sum.0, 0))
+            .collect())
     }
 
     /// Reads the samples of a half hour from `from`.
@@ -369,17 +431,21 @@ impl History {
         start: Millis,
         from: Millis,
     ) -> Result<Vec<HalfHour>, HistoryError> {
-        let rows =
-            "SELECT server, CAST($1 AS BIGINT), CAST(SUM(COALESCE(observed_ms, 1000)) AS BIGINT),
-                           CAST(SUM(COALESCE(observed_ms, 1000) * is_answered) AS BIGINT),
-                           CAST(COALESCE(SUM(players), 0) AS BIGINT), COUNT(players), MAX(at)
-                    FROM sample WHERE at >= $2 AND at < $3 GROUP BY server";
-        let end = start + DAY_BUCKET_MS;
-        self.all(
-            sqlx::query(rows).bind(start).bind(from).bind(end),
-            half_hour,
-        )
-        .await
+        let samples = self
+            .samples(Which::All, from, start + DAY_BUCKET_MS)
+            .await?;
+        let of_server = |(server, samples): (ServerId, Vec<Sample>)| {
+            let mut sum = Rollup::of(start, &samples);
+            let observed = |sample: &Sample| match sample.observed_ms {
+                0 => UNKNOWN_SAMPLE_MS,
+                known => known.into(),
+            };
+            let answered = samples.iter().filter(|sample| sample.is_answered);
+            sum.observed_ms = Some(samples.iter().map(observed).sum());
+            sum.up_ms = Some(answered.map(observed).sum());
+            half_hour(server, &sum, samples.last().map_or(0, |sample| sample.at))
+        };
+        Ok(samples.into_iter().map(of_server).collect())
     }
 
     /// Converts rows as they arrive: raw rows take much more memory.
@@ -407,52 +473,68 @@ fn state(row: &AnyRow) -> Result<(ServerId, State, Millis), HistoryError> {
     Ok((ServerId(row.try_get(0)?), state, row.try_get(2)?))
 }
 
-fn half_hour(row: &AnyRow) -> Result<HalfHour, HistoryError> {
-    let players: i64 = row.try_get(4)?;
-    let replies: i64 = row.try_get(5)?;
-    Ok(HalfHour {
-        server: ServerId(row.try_get(0)?),
-        start: row.try_get(1)?,
-        last_sample: row.try_get(6)?,
-        observed_ms: row.try_get(2)?,
-        up_ms: row.try_get(3)?,
-        players: if replies > 0 {
-            players as f32 / replies as f32
-        } else {
-            0.0
-        },
-    })
+fn half_hour(server: ServerId, sum: &Rollup, last_sample: Millis) -> HalfHour {
+    let players = sum.players.filter(|_| sum.with_players > 0);
+    HalfHour {
+        server,
+        start: sum.at,
+        last_sample,
+        observed_ms: sum.observed_ms.unwrap_or(0),
+        up_ms: sum.up_ms.unwrap_or(0),
+        players: players.map_or(0.0, |players| players as f32 / sum.with_players as f32),
+    }
 }
 
-/// Reads a point from the columns of `rollup`, the bucket first.
-fn point(row: &AnyRow) -> Result<Point, HistoryError> {
-    let number = |column| Ok::<_, HistoryError>(row.try_get::<Option<i64>, _>(column)?);
-    let count = |column| {
-        Ok::<_, HistoryError>(number(column)?.unwrap_or(0).clamp(0, u32::MAX.into()) as u32)
-    };
-    let most = |column| {
-        Ok::<_, HistoryError>(number(column)?.map(|most| most.clamp(0, u32::MAX.into()) as u32))
-    };
-    let with_players = count(3)?;
-    let with_latency = count(7)?;
-    Ok(Point {
-        at: row.try_get(0)?,
-        polls: count(1)?,
-        answered: count(2)?,
-        players: number(4)?
-            .filter(|_| with_players > 0)
-            .map(|sum| sum as f64 / f64::from(with_players)),
-        players_max: most(5)?,
-        max: most(6)?,
-        latency: number(8)?
-            .filter(|_| with_latency > 0)
-            .map(|sum| (sum / i64::from(with_latency)) as u32),
-        latency_max: most(9)?,
-        sent: count(10)?,
-        resent: count(11)?,
-        observed_ms: number(12)?,
-        up_ms: number(13)?,
-    })
+/// Adds the roll-ups of recent samples. Returns the buckets that have one already.
+fn add_recent(rows: &mut Vec<Rollup>, recent: &Rows<Sample>, server: ServerId) -> BTreeSet<Millis> {
+    const LEVEL: Level = Level::FiveMinutes;
+    let mut buckets: BTreeMap<Millis, Vec<Rollup>> = BTreeMap::new();
+    for samples in recent.values() {
+        for some in samples.chunk_by(|one, next| LEVEL.floor(one.at) == LEVEL.floor(next.at)) {
+            let at = LEVEL.floor(some[0].at);
+            buckets.entry(at).or_default().push(Rollup::of(at, some));
+        }
+    }
+    let mut late = BTreeSet::new();
+    for (at, of_servers) in buckets {
+        let new = match server {
+            ALL => Rollup::total(at, &of_servers),
+            _ => of_servers.first().copied(),
+        };
+        match rows.binary_search_by_key(&at, |row| row.at) {
+            Err(nth) => rows.splice(nth..nth, new).for_each(drop),
+            Ok(_) => {
+                late.insert(at);
+            }
+        }
+    }
+    late
+}
+
+fn points(rollups: &[Rollup]) -> Vec<Point> {
+    let newest = &rollups[rollups.len().saturating_sub(MAX_POINTS)..];
+    newest.iter().map(point).collect()
+}
+
+fn point(row: &Rollup) -> Point {
+    let count = |value: i64| value.clamp(0, u32::MAX.into()) as u32;
+    let most = |value: Option<i64>| value.map(count);
+    let players = row.players.filter(|_| row.with_players > 0);
+    let latency = row.latency.filter(|_| row.with_latency > 0);
+    Point {
+        at: row.at,
+        polls: count(row.polls),
+        answered: count(row.answered),
+        players: players.map(|sum| sum as f64 / row.with_players as f64),
+        players_max: most(row.players_max),
+        max: most(row.max),
+        latency: latency.map(|sum| count(sum / row.with_latency)),
+        latency_max: most(row.latency_max),
+        sent: count(row.sent),
+        resent: count(row.resent),
+        observed_ms: row.observed_ms,
+        up_ms: row.up_ms,
+    }
 }
 
 pub(super) fn event(row: &AnyRow) -> Result<Event, HistoryError> {

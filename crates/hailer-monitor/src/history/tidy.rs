@@ -1,218 +1,402 @@
-//! Roll-ups and retention. Called every minute, in small transactions, so that writers never wait
-//! for long.
+//! Compression, roll-ups and retention. Called every minute, in small transactions, so that writers
+//! never wait for long.
 //!
-//! Each level stores until when its buckets are closed (`done`). Closed buckets are put on a list
-//! (`late`), and so is a closed bucket into which a late sample comes. A bucket leaves the list in
-//! the transaction that computes it, so that no bucket is lost when the process ends. The newest
-//! bucket is also computed while it fills: that of five minutes with each call, the higher ones
-//! when a bucket below closes.
+//! ```text
+//! recent ──► block of samples     one transaction for each shelf of 2,048 servers and each hour
+//!        └─► block of 5 minutes ──► block of hours ──► block of days
+//! ```
 //!
-//! In: samples in the database. Out: roll-ups; deleted old rows.
+//! Recent samples of a closed bucket come into blocks, and their roll-ups are computed from all samples of
+//! the bucket. Samples that come late are recent samples too. Each level stores until when its
+//! buckets are closed (`done`). A closed bucket that changes below is put on a list (`late`). Buckets
+//! that are not closed are computed when they are read.
 //!
-//! May import: `crate::history`, `crate::history::insert`, `crate::history::open`, `crate::sample`.
+//! In: recent samples. Out: blocks of samples and of roll-ups; deleted old rows.
+//!
+//! May import: `crate::history`, `crate::history::blocks`, `crate::history::codec`,
+//! `crate::history::insert`, `crate::history::open`, `crate::sample`, `crate::server`.
 
+use super::blocks::{
+    self, COHORTS, Rows, cohort, cohorts, merge_rollups, merge_samples, shelf_sum, span,
+    take_recent,
+};
+use super::codec::Rollup;
 use super::insert::{late, run};
 use super::open::{Dialect, Transaction};
 use super::{History, HistoryError, Level, Retention};
 use crate::sample::{Millis, millis};
+use crate::server::ServerId;
 use sqlx::{AnyConnection, AssertSqlSafe, Row, raw_sql};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Delay between the end of a bucket and its closing, in milliseconds: a sample has the time when
 /// it was due, and is written after the reply.
 const GRACE_MS: Millis = 30_000;
-/// Buckets that are closed, or read from the list, at a time.
-const BUCKETS_PER_READ: usize = 500;
 /// Limit of rows deleted by one statement.
 const ROWS_PER_DELETE: i64 = 20_000;
 /// Limit of statements that one call uses to delete rows of one table: more rows than a minute
 /// adds.
 const MAX_DELETES: u32 = 50;
+/// Blocks deleted by one statement, at least. All blocks of a start are deleted together.
+const BLOCKS_PER_DELETE: i64 = 2_000;
 /// Servers whose sessions one call checks.
 const SERVERS_PER_CALL: i64 = 2_000;
+/// Time that one call spends on rows of earlier versions.
+const LEGACY_TIME: Duration = Duration::from_secs(10);
+/// Number that is added to a level in the list while one of its buckets is computed.
+const UNDER_WAY: i64 = 10;
 
 impl History {
-    /// Rolls up new samples, and deletes old rows. Call it every minute. Any process may call it at
-    /// any time. After a long stop the first call takes longer.
+    /// Compresses and rolls up new samples, and deletes old rows. Call it every minute. Any process may
+    /// call it at any time. After a long stop the first call takes longer. Rows of earlier versions are
+    /// converted, for some seconds with each call.
     ///
     /// # Errors
     /// If the database fails.
     pub async fn tidy(&self, now: Millis, keep: &Retention) -> Result<(), HistoryError> {
-        for level in [Level::FiveMinutes, Level::Hour, Level::Day] {
-            self.roll_up(level, now).await?;
+        self.convert_legacy(LEGACY_TIME).await?;
+        self.compress(now).await?;
+        for level in [Level::Hour, Level::Day] {
+            self.roll_up(level).await?;
         }
         self.delete_expired(now, keep).await
     }
 
-    async fn roll_up(&self, level: Level, now: Millis) -> Result<(), HistoryError> {
-        while !self.close_buckets(level, now).await? {}
-        loop {
-            let list =
-                sqlx::query("SELECT bucket FROM late WHERE level = $1 ORDER BY bucket LIMIT $2");
-            let list = list
-                .bind(level.number())
-                .bind(BUCKETS_PER_READ as i64)
-                .fetch_all(&self.pool)
-                .await?;
-            for late in &list {
-                let bucket: Millis = late.try_get(0)?;
-                let mut change = self.begin_alone().await?;
-                let delete = sqlx::query("DELETE FROM late WHERE level = $1 AND bucket = $2");
-                delete
-                    .bind(level.number())
-                    .bind(bucket)
-                    .execute(&mut *change)
-                    .await?;
-                self.work_out(&mut change, level, bucket).await?;
-                change.commit().await?;
+    /// Moves the recent samples of closed buckets into blocks.
+    async fn compress(&self, now: Millis) -> Result<(), HistoryError> {
+        let to = Level::FiveMinutes.floor(now - GRACE_MS);
+        let units =
+            "SELECT DISTINCT bucket, shelf FROM recent WHERE bucket < $1 ORDER BY bucket, shelf";
+        let units = sqlx::query(units).bind(to).fetch_all(&self.pool).await?;
+        let mut hours: BTreeMap<Millis, BTreeSet<i64>> = BTreeMap::new();
+        for unit in units {
+            let hour = span(Level::Raw, unit.try_get(0)?).start;
+            hours.entry(hour).or_default().insert(unit.try_get(1)?);
+        }
+        for (hour, shelves) in hours {
+            let buckets = hour..(hour + span(Level::Raw, hour).length).min(to);
+            for shelf in shelves {
+                self.compress_unit(hour, &buckets, shelf).await?;
             }
-            if list.len() < BUCKETS_PER_READ {
-                break;
-            }
+            self.sum_shelves().await?;
         }
-        let progress = "SELECT done, seen, (SELECT done FROM progress WHERE level = $2) FROM progress WHERE level = $1";
-        let progress = sqlx::query(progress)
-            .bind(level.number())
-            .bind(level.number() - 1)
-            .fetch_one(&self.pool)
-            .await?;
-        let mut from: Millis = progress.try_get(0)?;
-        let seen: Millis = progress.try_get(1)?;
-        let below: Option<Millis> = progress.try_get(2)?;
-        if below.is_some_and(|below| below <= seen) {
-            return Ok(());
-        }
-        loop {
-            let mut change = self.begin_alone().await?;
-            let Some(bucket) = next_bucket(&mut change, level, from, now).await? else {
-                break;
-            };
-            self.work_out(&mut change, level, bucket).await?;
-            change.commit().await?;
-            from = bucket + level.length();
-        }
-        let Some(below) = below else { return Ok(()) };
+        // Those of a call that was interrupted.
+        self.sum_shelves().await?;
+        self.set_done(Level::FiveMinutes, to).await
+    }
+
+    /// Moves recent samples of one hour and one shelf.
+    async fn compress_unit(
+        &self,
+        hour: Millis,
+        buckets: &Range<Millis>,
+        shelf: i64,
+    ) -> Result<(), HistoryError> {
         let mut change = self.begin_alone().await?;
-        let update = sqlx::query("UPDATE progress SET seen = $2 WHERE level = $1")
-            .bind(level.number())
-            .bind(below);
-        update.execute(&mut *change).await?;
+        let new = take_recent(&mut change, buckets, shelf).await?;
+        let changed: BTreeSet<i64> = new.keys().map(|server| cohort(*server)).collect();
+        let (Some(first), Some(last)) = (changed.first(), changed.last()) else {
+            return change.commit().await;
+        };
+        let mut rows = blocks::load(&mut change, Level::Raw, hour, *first..*last + 1).await?;
+        let mut rollups: Rows<Rollup> = Rows::new();
+        let mut edges: BTreeMap<Millis, (Millis, Millis)> = BTreeMap::new();
+        for (server, samples) in new {
+            let of_samples: BTreeSet<Millis> = samples
+                .iter()
+                .map(|sample| Level::FiveMinutes.floor(sample.at))
+                .collect();
+            let all = rows.entry(server).or_default();
+            merge_samples(all, samples);
+            for bucket in of_samples {
+                let from = all.partition_point(|sample| sample.at < bucket);
+                let end = bucket + Level::FiveMinutes.length();
+                let within = &all[from..];
+                let within = &within[..within.partition_point(|sample| sample.at < end)];
+                let edge = edges.entry(bucket).or_insert((Millis::MAX, Millis::MIN));
+                edge.0 = edge.0.min(within[0].at);
+                edge.1 = edge.1.max(within[within.len() - 1].at);
+                rollups
+                    .entry(server)
+                    .or_default()
+                    .push(Rollup::of(bucket, within));
+            }
+        }
+        blocks::store(&mut change, self.dialect, Level::Raw, hour, &rows, &changed).await?;
+        drop(rows);
+        let of_buckets: Vec<Millis> = edges.keys().copied().collect();
+        self.add_rollups(&mut change, shelf, &of_buckets, rollups)
+            .await?;
+        let edge = "INSERT INTO edge (bucket, first, last) VALUES ($1, $2, $3) ON CONFLICT (bucket) DO UPDATE
+                    SET first = CASE WHEN excluded.first < edge.first THEN excluded.first ELSE edge.first END,
+                        last = CASE WHEN excluded.last > edge.last THEN excluded.last ELSE edge.last END";
+        for (bucket, (first, last)) in edges {
+            let edge = sqlx::query(edge).bind(bucket).bind(first).bind(last);
+            edge.execute(&mut *change).await?;
+        }
         change.commit().await
     }
 
-    /// Puts closed buckets on the list. Later writers put them there again. Returns `false` if
-    /// there are more.
-    async fn close_buckets(&self, level: Level, now: Millis) -> Result<bool, HistoryError> {
-        let mut change = self.begin_alone().await?;
-        let progress = "SELECT done, (SELECT done FROM progress WHERE level = $2) FROM progress WHERE level = $1";
-        let progress = sqlx::query(progress)
-            .bind(level.number())
-            .bind(level.number() - 1)
-            .fetch_one(&mut *change)
-            .await?;
-        let done: Millis = progress.try_get(0)?;
-        // The buckets of a level can close when those of the level below are closed.
-        let to = level.floor(
-            progress
-                .try_get::<Option<Millis>, _>(1)?
-                .unwrap_or(now - GRACE_MS),
-        );
-        if to <= done {
-            return Ok(true);
-        }
-        let mut closed = Vec::new();
-        let mut from = done;
-        while closed.len() < BUCKETS_PER_READ && from < to {
-            let Some(bucket) = next_bucket(&mut change, level, from, to - 1).await? else {
-                break;
-            };
-            closed.push(bucket);
-            from = bucket + level.length();
-        }
-        let is_all = closed.len() < BUCKETS_PER_READ;
-        run(&mut change, late(self.dialect, level, closed)).await?;
-        let update =
-            sqlx::query("UPDATE progress SET done = $2 WHERE level = $1").bind(level.number());
-        update
-            .bind(if is_all { to } else { from })
-            .execute(&mut *change)
-            .await?;
-        change.commit().await?;
-        Ok(is_all)
-    }
-
-    /// Begins a transaction without concurrent writers of samples or roll-ups.
-    pub(super) async fn begin_alone(&self) -> Result<Transaction, HistoryError> {
-        let mut change = self.begin().await?;
-        if self.dialect == Dialect::Postgres {
-            // The roll-up of millions of servers takes minutes.
-            let lock = "SET LOCAL statement_timeout = '900s'; SELECT done FROM progress WHERE level = 1 FOR UPDATE";
-            raw_sql(lock).execute(&mut *change).await?;
-        }
-        Ok(change)
-    }
-
-    /// Computes one bucket of all servers and the totals, in a transaction from
-    /// [`begin_alone`](Self::begin_alone).
-    async fn work_out(
+    /// Adds roll-ups of five minutes of one shelf and one block, and computes the sums of the shelf. The
+    /// caller calls [`sum_shelves`](Self::sum_shelves) afterwards.
+    pub(super) async fn add_rollups(
         &self,
-        change: &mut Transaction,
-        level: Level,
-        bucket: Millis,
+        change: &mut AnyConnection,
+        shelf: i64,
+        buckets: &[Millis],
+        new: Rows<Rollup>,
     ) -> Result<(), HistoryError> {
-        let each = match level {
-            Level::FiveMinutes => {
-                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, COUNT(*), CAST(SUM(is_answered) AS BIGINT),
-                        COUNT(players), CAST(SUM(players) AS BIGINT), MAX(players), MAX(max),
-                        COUNT(latency), CAST(SUM(latency) AS BIGINT), MAX(latency),
-                        CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT),
-                        CASE WHEN COUNT(observed_ms) = COUNT(*) THEN CAST(SUM(observed_ms) AS BIGINT) END,
-                        CASE WHEN COUNT(observed_ms) = COUNT(*) THEN CAST(SUM(observed_ms * is_answered) AS BIGINT) END
-                 FROM sample WHERE at >= $2 AND at < $3 GROUP BY server"
-            }
-            _ => {
-                "SELECT CAST($1 AS BIGINT), CAST($2 AS BIGINT), server, CAST(SUM(polls) AS BIGINT),
-                        CAST(SUM(answered) AS BIGINT), CAST(SUM(with_players) AS BIGINT), CAST(SUM(players) AS BIGINT),
-                        MAX(players_max), MAX(max), CAST(SUM(with_latency) AS BIGINT), CAST(SUM(latency) AS BIGINT),
-                        MAX(latency_max), CAST(SUM(sent) AS BIGINT), CAST(SUM(resent) AS BIGINT),
-                        CAST(SUM(COALESCE(observed_ms, $4)) AS BIGINT),
-                        CAST(SUM(COALESCE(up_ms, $4 * answered / NULLIF(polls, 0))) AS BIGINT)
-                 FROM rollup WHERE level = $1 - 1 AND bucket >= $2 AND bucket < $3 GROUP BY server"
-            }
+        const LEVEL: Level = Level::FiveMinutes;
+        let Some(first) = buckets.first() else {
+            return Ok(());
         };
-        let end = bucket + level.length();
-        let put = sqlx::query(AssertSqlSafe(format!(
-            "{INSERT_ROLLUP} {each} {KEEP_LARGER_ROLLUP}"
-        )));
-        let mut put = put.bind(level.number()).bind(bucket).bind(end);
-        // Roll-ups of earlier versions count for their length.
-        match level {
-            Level::Hour => put = put.bind(Level::FiveMinutes.length()),
-            Level::Day => put = put.bind(Level::Hour.length()),
-            Level::Raw | Level::FiveMinutes => {}
+        let start = span(LEVEL, *first).start;
+        let mut rows: Rows<Rollup> = blocks::load(change, LEVEL, start, cohorts(shelf)).await?;
+        let changed = new.keys().map(|server| cohort(*server)).collect();
+        for (server, rollups) in new {
+            merge_rollups(rows.entry(server).or_default(), rollups);
         }
-        put.execute(&mut **change).await?;
-        if level == Level::FiveMinutes {
-            let put = sqlx::query(AssertSqlSafe(format!(
-                "{INSERT_ROLLUP} {ALL_SERVERS} {KEEP_LARGER_ROLLUP}"
-            )));
-            put.bind(level.number())
-                .bind(bucket)
-                .bind(bucket)
-                .execute(&mut **change)
+        blocks::store(change, self.dialect, LEVEL, start, &rows, &changed).await?;
+        // The sums replace the older ones, because they have all servers.
+        let sum = shelf_sum(shelf);
+        let sums = cohort(sum);
+        let mut of_shelves: Rows<Rollup> =
+            blocks::load(change, LEVEL, start, sums..sums + 1).await?;
+        let totals = buckets
+            .iter()
+            .filter_map(|bucket| total(&rows, *bucket, |id| id.0 > 0));
+        let totals: Vec<Rollup> = totals.collect();
+        blocks::merge(of_shelves.entry(sum).or_default(), totals, |_, _| true);
+        if of_shelves[&sum].is_empty() {
+            of_shelves.remove(&sum);
+        }
+        blocks::store(
+            change,
+            self.dialect,
+            LEVEL,
+            start,
+            &of_shelves,
+            &[sums].into(),
+        )
+        .await?;
+        run(change, late(self.dialect, LEVEL, buckets.iter().copied())).await?;
+        Ok(())
+    }
+
+    /// Computes the sum of all servers for buckets of five minutes whose shelves have changed.
+    async fn sum_shelves(&self) -> Result<(), HistoryError> {
+        const LEVEL: Level = Level::FiveMinutes;
+        let list = sqlx::query("SELECT bucket FROM late WHERE level = $1 ORDER BY bucket")
+            .bind(LEVEL.number())
+            .fetch_all(&self.pool)
+            .await?;
+        let mut blocks: BTreeMap<Millis, Vec<Millis>> = BTreeMap::new();
+        for row in list {
+            let bucket: Millis = row.try_get(0)?;
+            blocks
+                .entry(span(LEVEL, bucket).start)
+                .or_default()
+                .push(bucket);
+        }
+        for (start, buckets) in blocks {
+            let mut change = self.begin_alone().await?;
+            let shelves: Rows<Rollup> =
+                blocks::load(&mut change, LEVEL, start, i64::MIN..0).await?;
+            let totals = buckets
+                .iter()
+                .filter_map(|bucket| total(&shelves, *bucket, |id| id.0 < 0));
+            self.add_totals(&mut change, LEVEL, start, totals).await?;
+            self.forget_late(&mut change, LEVEL.number(), &buckets)
                 .await?;
+            self.mark_above(&mut change, LEVEL, &buckets).await?;
+            change.commit().await?;
         }
+        Ok(())
+    }
+
+    /// Adds sums of all servers to a block.
+    pub(super) async fn add_totals(
+        &self,
+        change: &mut AnyConnection,
+        level: Level,
+        start: Millis,
+        totals: impl IntoIterator<Item = Rollup>,
+    ) -> Result<(), HistoryError> {
+        let mut first: Rows<Rollup> = blocks::load(change, level, start, 0..1).await?;
+        merge_rollups(first.entry(ServerId(0)).or_default(), totals);
+        if first[&ServerId(0)].is_empty() {
+            first.remove(&ServerId(0));
+        }
+        blocks::store(change, self.dialect, level, start, &first, &[0].into()).await
+    }
+
+    async fn forget_late(
+        &self,
+        change: &mut AnyConnection,
+        level: i64,
+        buckets: &[Millis],
+    ) -> Result<(), HistoryError> {
+        let forget = "DELETE FROM late WHERE level = $1 AND bucket = $2";
+        for bucket in buckets {
+            let forget = sqlx::query(forget).bind(level).bind(bucket);
+            forget.execute(&mut *change).await?;
+        }
+        Ok(())
+    }
+
+    /// Puts closed buckets of the level above on the list.
+    async fn mark_above(
+        &self,
+        change: &mut AnyConnection,
+        level: Level,
+        buckets: &[Millis],
+    ) -> Result<(), HistoryError> {
         let above = match level {
             Level::FiveMinutes => Level::Hour,
             Level::Hour => Level::Day,
             Level::Raw | Level::Day => return Ok(()),
         };
         let done = sqlx::query("SELECT done FROM progress WHERE level = $1").bind(above.number());
-        let done: Millis = done.fetch_one(&mut **change).await?.try_get(0)?;
-        let above_it = Some(above.floor(bucket)).filter(|&bucket| bucket < done);
+        let done: Millis = done.fetch_one(&mut *change).await?.try_get(0)?;
+        let above_it: BTreeSet<Millis> =
+            buckets.iter().map(|bucket| above.floor(*bucket)).collect();
+        let above_it = above_it.into_iter().filter(|bucket| *bucket < done);
         run(change, late(self.dialect, above, above_it)).await?;
         Ok(())
+    }
+
+    async fn set_done(&self, level: Level, to: Millis) -> Result<(), HistoryError> {
+        let mut change = self.begin_alone().await?;
+        let update = "UPDATE progress SET done = $2 WHERE level = $1 AND done < $2";
+        let update = sqlx::query(update).bind(level.number()).bind(to);
+        update.execute(&mut *change).await?;
+        change.commit().await
+    }
+
+    /// Computes the buckets of a level that have closed, and closed ones that have changed.
+    async fn roll_up(&self, level: Level) -> Result<(), HistoryError> {
+        let below = level.below();
+        let progress = "SELECT done, (SELECT done FROM progress WHERE level = $2) FROM progress WHERE level = $1";
+        let progress = sqlx::query(progress)
+            .bind(level.number())
+            .bind(below.number())
+            .fetch_one(&self.pool)
+            .await?;
+        let done: Millis = progress.try_get(0)?;
+        // The buckets of a level can close when those of the level below are closed.
+        let to = level.floor(progress.try_get(1)?).max(done);
+        let mut buckets = BTreeSet::new();
+        let list = "SELECT bucket FROM late WHERE level = $1 OR level = $2";
+        let list = sqlx::query(list)
+            .bind(level.number())
+            .bind(level.number() + UNDER_WAY);
+        for row in list.fetch_all(&self.pool).await? {
+            buckets.insert(row.try_get(0)?);
+        }
+        let starts =
+            "SELECT DISTINCT start FROM block WHERE level = $1 AND start >= $2 AND start < $3";
+        let starts = sqlx::query(starts)
+            .bind(below.number())
+            .bind(span(below, done).start)
+            .bind(to);
+        for row in starts.fetch_all(&self.pool).await? {
+            let start: Millis = row.try_get(0)?;
+            let end = (start + span(below, start).length).min(to);
+            let first = level.floor(start).max(done);
+            buckets.extend((first..end).step_by(level.length() as usize));
+        }
+        for bucket in buckets {
+            self.roll_up_bucket(level, bucket, to).await?;
+        }
+        self.set_done(level, to).await
+    }
+
+    /// Computes one bucket of all servers, in one transaction for each shelf.
+    async fn roll_up_bucket(
+        &self,
+        level: Level,
+        bucket: Millis,
+        to: Millis,
+    ) -> Result<(), HistoryError> {
+        let below = level.below();
+        let end = bucket + level.length();
+        // A change meanwhile puts the bucket on the list again, and a stop leaves it there.
+        let mut change = self.begin_alone().await?;
+        self.forget_late(&mut change, level.number(), &[bucket])
+            .await?;
+        if bucket >= to {
+            // It is not closed.
+            self.forget_late(&mut change, level.number() + UNDER_WAY, &[bucket])
+                .await?;
+            return change.commit().await;
+        }
+        let mark = "INSERT INTO late (level, bucket) VALUES ($1, $2) ON CONFLICT (level, bucket) DO NOTHING";
+        let mark = sqlx::query(mark)
+            .bind(level.number() + UNDER_WAY)
+            .bind(bucket);
+        mark.execute(&mut *change).await?;
+        change.commit().await?;
+        let length = span(below, bucket).length;
+        let starts: Vec<Millis> = (span(below, bucket).start..end)
+            .step_by(length as usize)
+            .collect();
+        let mut shelves = BTreeSet::new();
+        for start in &starts {
+            let some = AssertSqlSafe(format!(
+                "SELECT DISTINCT cohort / {COHORTS} FROM block WHERE level = $1 AND start = $2 AND cohort >= 0"
+            ));
+            let some = sqlx::query(some).bind(below.number()).bind(start);
+            for row in some.fetch_all(&self.pool).await? {
+                shelves.insert(row.try_get::<i64, _>(0)?);
+            }
+        }
+        for shelf in shelves {
+            let mut change = self.begin_alone().await?;
+            let mut sums: Rows<Rollup> = Rows::new();
+            for start in &starts {
+                let rows: Rows<Rollup> =
+                    blocks::load(&mut change, below, *start, cohorts(shelf)).await?;
+                for (server, rows) in rows {
+                    let within = rows.iter().filter(|row| (bucket..end).contains(&row.at));
+                    let mut within = within.peekable();
+                    if within.peek().is_some() {
+                        let sum = sums
+                            .entry(server)
+                            .or_insert_with(|| vec![Rollup::empty(bucket)]);
+                        within.for_each(|row| sum[0].add(row, below.length()));
+                    }
+                }
+            }
+            let changed: BTreeSet<i64> = sums.keys().map(|server| cohort(*server)).collect();
+            if let (Some(first), Some(last)) = (changed.first(), changed.last()) {
+                let start = span(level, bucket).start;
+                let mut rows = blocks::load(&mut change, level, start, *first..*last + 1).await?;
+                for (server, sum) in sums {
+                    merge_rollups(rows.entry(server).or_default(), sum);
+                }
+                blocks::store(&mut change, self.dialect, level, start, &rows, &changed).await?;
+            }
+            change.commit().await?;
+        }
+        let mut change = self.begin_alone().await?;
+        self.forget_late(&mut change, level.number() + UNDER_WAY, &[bucket])
+            .await?;
+        self.mark_above(&mut change, level, &[bucket]).await?;
+        change.commit().await
+    }
+
+    /// Begins a transaction without concurrent roll-ups. Writers of samples do not wait for it in
+    /// PostgreSQL.
+    pub(super) async fn begin_alone(&self) -> Result<Transaction, HistoryError> {
+        let mut change = self.begin().await?;
+        if self.dialect == Dialect::Postgres {
+            let lock = "SET LOCAL statement_timeout = '900s'; SELECT done FROM progress WHERE level = 1 FOR UPDATE";
+            raw_sql(lock).execute(&mut *change).await?;
+        }
+        Ok(change)
     }
 
     async fn delete_expired(&self, now: Millis, keep: &Retention) -> Result<(), HistoryError> {
@@ -222,30 +406,45 @@ impl History {
                     LEFT JOIN (SELECT level, MIN(bucket) AS bucket FROM late GROUP BY level) AS listed
                     ON listed.level = progress.level ORDER BY progress.level";
         let done = sqlx::query(done).fetch_all(&self.pool).await?;
-        // The time until which the level above is complete.
-        let done = |level: Level| Ok::<Millis, HistoryError>(done[level as usize].try_get(0)?);
-        let raw = Level::FiveMinutes.floor(before(keep.raw).min(done(Level::Raw)?));
-        self.delete_front("sample", "at", "1 = 1", raw).await?;
         for (level, kept) in [
+            (Level::Raw, keep.raw),
             (Level::FiveMinutes, keep.five_minutes),
             (Level::Hour, keep.hour),
             (Level::Day, keep.day),
         ] {
             let mut cut = before(kept);
-            if level != Level::Day {
-                cut = cut.min(done(level)?);
+            if let Some(above) = done.get(level as usize + 1) {
+                // The time until which the level above is complete.
+                cut = cut.min(above.try_get(0)?);
             }
-            let filter = format!("level = {}", level.number());
-            self.delete_front("rollup", "bucket", &filter, level.floor(cut))
+            let cut = match level {
+                Level::Raw => Level::FiveMinutes.floor(cut),
+                level => level.floor(cut),
+            };
+            self.delete_blocks(level, cut).await?;
+        }
+        for (table, column, kept) in [("edge", "bucket", keep.raw), ("event", "at", keep.day)] {
+            self.delete_front(table, column, "1 = 1", before(kept), ROWS_PER_DELETE)
                 .await?;
         }
-        self.delete_front("event", "at", "1 = 1", before(keep.day))
-            .await?;
         let longest = [keep.raw, keep.five_minutes, keep.hour, keep.day]
             .into_iter()
             .max()
             .unwrap_or_default();
         self.delete_of_servers(before(keep.hour), before(longest))
+            .await
+    }
+
+    /// Hides the rows of a level before a time, and deletes the blocks that have no others.
+    async fn delete_blocks(&self, level: Level, cut: Millis) -> Result<(), HistoryError> {
+        let mut change = self.begin_alone().await?;
+        let update = "UPDATE progress SET cut = $2 WHERE level = $1 AND (cut IS NULL OR cut < $2)";
+        let update = sqlx::query(update).bind(level.number()).bind(cut);
+        update.execute(&mut *change).await?;
+        change.commit().await?;
+        let end = span(level, cut).start;
+        let filter = format!("level = {}", level.number());
+        self.delete_front("block", "start", &filter, end, BLOCKS_PER_DELETE)
             .await
     }
 
@@ -256,6 +455,7 @@ impl History {
         column: &str,
         filter: &str,
         cut: Millis,
+        at_once: i64,
     ) -> Result<(), HistoryError> {
         let edge = format!(
             "SELECT {column} FROM {table} WHERE {filter} AND {column} < $1 ORDER BY {column} LIMIT 1 OFFSET $2"
@@ -264,7 +464,7 @@ impl History {
         for _ in 0..MAX_DELETES {
             let edge = sqlx::query(AssertSqlSafe(edge.clone()))
                 .bind(cut)
-                .bind(ROWS_PER_DELETE)
+                .bind(at_once)
                 .fetch_optional(&self.pool)
                 .await?;
             let last = edge
@@ -328,51 +528,18 @@ impl History {
     }
 }
 
-/// Returns the first bucket within a period, both ends included, for which the level below has rows.
-async fn next_bucket(
-    connection: &mut AnyConnection,
-    level: Level,
-    from: Millis,
-    to: Millis,
-) -> Result<Option<Millis>, HistoryError> {
-    let first = match level {
-        Level::FiveMinutes => sqlx::query("SELECT MIN(at) FROM sample WHERE at >= $1 AND at <= $2")
-            .bind(from)
-            .bind(to),
-        _ => sqlx::query(
-            "SELECT MIN(bucket) FROM rollup WHERE bucket >= $1 AND bucket <= $2 AND level = $3",
-        )
-        .bind(from)
-        .bind(to)
-        .bind(level.number() - 1),
-    };
-    let first: Option<Millis> = first.fetch_one(connection).await?.try_get(0)?;
-    Ok(first.map(|at| level.floor(at)))
+/// Returns the sum of some servers in a bucket.
+pub(super) fn total(
+    rows: &Rows<Rollup>,
+    bucket: Millis,
+    is_counted: impl Fn(ServerId) -> bool,
+) -> Option<Rollup> {
+    let counted = rows.iter().filter(|(server, _)| is_counted(**server));
+    Rollup::total(
+        bucket,
+        counted.filter_map(|(_, rows)| {
+            let nth = rows.binary_search_by_key(&bucket, |row| row.at).ok()?;
+            rows.get(nth)
+        }),
+    )
 }
-
-pub(super) const INSERT_ROLLUP: &str =
-    "INSERT INTO rollup (level, bucket, server, polls, answered, with_players, players, players_max,
-    max, with_latency, latency, latency_max, sent, resent, observed_ms, up_ms)";
-/// A roll-up replaces only one with fewer samples: rows below may have been deleted. (Totals of
-/// totals have a higher count than the total of this bucket, see below.)
-pub(super) const KEEP_LARGER_ROLLUP: &str = "ON CONFLICT (level, bucket, server) DO UPDATE SET polls = excluded.polls,
-    answered = excluded.answered, with_players = excluded.with_players, players = excluded.players, players_max = excluded.players_max,
-    max = excluded.max, with_latency = excluded.with_latency, latency = excluded.latency, latency_max = excluded.latency_max,
-    sent = excluded.sent, resent = excluded.resent, observed_ms = excluded.observed_ms, up_ms = excluded.up_ms
-    WHERE excluded.polls > rollup.polls OR excluded.polls = rollup.polls AND excluded.with_players > rollup.with_players";
-/// Totals of all servers: the sum of the mean players of each server, in hundredths, with a count
-/// of 100. Above five minutes the totals are rolled up like a server. From one bucket to another,
-/// both included.
-pub(super) const ALL_SERVERS: &str = "
-    SELECT level, bucket, server, polls, answered, with_players, players, (players + 50) / 100, max, with_latency, latency, latency_max,
-           sent, resent, observed_ms, up_ms
-    FROM (
-        SELECT level, bucket, 0 AS server, CAST(SUM(polls) AS BIGINT) AS polls,
-               CAST(SUM(answered) AS BIGINT) AS answered, CASE WHEN SUM(with_players) > 0 THEN 100 ELSE 0 END AS with_players,
-               CAST(ROUND(SUM(CAST(players AS DOUBLE PRECISION) / NULLIF(with_players, 0)) * 100) AS BIGINT) AS players,
-               CAST(SUM(max) AS BIGINT) AS max, CAST(SUM(with_latency) AS BIGINT) AS with_latency,
-               CAST(SUM(latency) AS BIGINT) AS latency, MAX(latency_max) AS latency_max,
-               CAST(SUM(sent) AS BIGINT) AS sent, CAST(SUM(resent) AS BIGINT) AS resent,
-               CAST(SUM(observed_ms) AS BIGINT) AS observed_ms, CAST(SUM(up_ms) AS BIGINT) AS up_ms
-        FROM rollup WHERE level = $1 AND bucket >= $2 AND bucket <= $3 AND server <> 0 GROUP BY level, bucket
-    ) AS sums WHERE polls > 0";

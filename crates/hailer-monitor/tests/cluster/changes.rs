@@ -1,7 +1,7 @@
 //! Changes through one node are seen by the others, and a node that starts knows all statuses.
 
 use super::monitor::Process;
-use super::{count, databases, farm, until};
+use super::{count, databases, farm, samples, until};
 use std::time::Duration;
 
 const SERVERS: u32 = 20;
@@ -19,7 +19,7 @@ async fn changes_and_statuses_are_visible_on_all_nodes() {
     let (one, two) = (start(), start());
     let few = Duration::from_secs(12);
     until("each server has a sample", few, async || {
-        count(&pool, "SELECT COUNT(DISTINCT server) FROM sample").await == i64::from(SERVERS)
+        samples(&pool).await.len() == SERVERS as usize
     })
     .await;
 

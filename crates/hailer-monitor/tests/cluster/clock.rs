@@ -1,7 +1,7 @@
 //! Nodes whose clocks are wrong.
 
 use super::monitor::{INTERVAL, Process};
-use super::{count, databases, farm_until, owners, until};
+use super::{count, databases, farm_until, owners, samples, until};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ async fn a_wrong_clock_is_reported_and_freezes_no_server() {
     let ahead = Process::with_clock(&redis.url(), &postgres.url(), TEN_MINUTES);
     let mut right = Process::start(&redis.url(), &postgres.url());
     until("each server has a sample", few, async || {
-        count(&pool, "SELECT COUNT(DISTINCT server) FROM sample").await == i64::from(SERVERS)
+        samples(&pool).await.len() == SERVERS as usize
     })
     .await;
     assert_eq!(owners(&mut raw).len(), 1, "a wrong node polls nothing");
@@ -36,7 +36,7 @@ async fn a_wrong_clock_is_reported_and_freezes_no_server() {
             .contains(r#""status":"ok""#)
     );
     let now = hailer_monitor::sample::unix_millis();
-    let newest = count(&pool, "SELECT MAX(at) FROM sample").await;
+    let newest = samples(&pool).await.into_values().flatten().max().unwrap();
     assert!(newest <= now, "{} ms in the future", newest - now);
 
     // The clock of the node that polls is set forward while a third node is there.

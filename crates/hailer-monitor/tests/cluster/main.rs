@@ -8,9 +8,10 @@ mod clock;
 mod frozen;
 mod monitor;
 
+use futures_util::TryStreamExt;
 use hailer::proto::registry;
 use hailer::respond::farm::{Farm, FarmConfig};
-use hailer_monitor::history::{History, NewServer};
+use hailer_monitor::history::{ExportSelection, History, NewServer, Record, Table};
 use hailer_monitor::sample::Millis;
 use hailer_monitor::server::Origin;
 pub use hailer_testkit::folder::Folder;
@@ -83,15 +84,43 @@ async fn until(what: &str, within: Duration, mut so: impl AsyncFnMut() -> bool) 
     started.elapsed()
 }
 
+/// The database of a test.
+struct Database {
+    pool: sqlx::AnyPool,
+    history: History,
+}
+
+impl std::ops::Deref for Database {
+    type Target = sqlx::AnyPool;
+
+    fn deref(&self) -> &sqlx::AnyPool {
+        &self.pool
+    }
+}
+
 /// Returns the times of all samples, by server.
-async fn samples(pool: &sqlx::AnyPool) -> HashMap<i64, Vec<Millis>> {
-    let mut samples: HashMap<i64, Vec<Millis>> = HashMap::new();
-    for row in sqlx::query("SELECT server, at FROM sample ORDER BY at")
-        .fetch_all(pool)
+async fn samples(database: &Database) -> HashMap<i64, Vec<Millis>> {
+    let mut ids: HashMap<String, i64> = HashMap::new();
+    let servers = sqlx::query("SELECT name, id FROM server");
+    for row in servers.fetch_all(&database.pool).await.unwrap() {
+        ids.insert(row.get(0), row.get(1));
+    }
+    let selection = ExportSelection {
+        tables: vec![Table::Samples],
+        ..ExportSelection::default()
+    };
+    let records: Vec<Record> = database
+        .history
+        .export(selection)
+        .try_collect()
         .await
-        .unwrap()
-    {
-        samples.entry(row.get(0)).or_default().push(row.get(1));
+        .unwrap();
+    let mut samples: HashMap<i64, Vec<Millis>> = HashMap::new();
+    for record in records {
+        if let Record::Sample(record) = record {
+            let times = samples.entry(ids[&record.server]).or_default();
+            times.push(record.sample.at);
+        }
     }
     samples
 }
@@ -103,7 +132,7 @@ async fn databases(
     name: &str,
     count: u32,
     farm: impl FnOnce() -> u16,
-) -> Option<(postgres::Server, redis_server::Server, sqlx::AnyPool, u16)> {
+) -> Option<(postgres::Server, redis_server::Server, Database, u16)> {
     let postgres = postgres::Server::start(name)?;
     if !redis_server::is_installed() || !cfg!(target_os = "linux") {
         return None;
@@ -114,7 +143,7 @@ async fn databases(
     let all: Vec<NewServer> = (1..=count).map(|number| server(number, port)).collect();
     history.add_all(&all).await.unwrap();
     let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
-    Some((postgres, redis, pool, port))
+    Some((postgres, redis, Database { pool, history }, port))
 }
 
 async fn count(pool: &sqlx::AnyPool, query: &'static str) -> i64 {
@@ -134,7 +163,7 @@ async fn failures_lose_no_server_and_store_each_sample_once() {
     let two = start();
     let few = Duration::from_secs(12);
     until("each server has a sample", few, async || {
-        count(&pool, "SELECT COUNT(DISTINCT server) FROM sample").await == i64::from(SERVERS)
+        samples(&pool).await.len() == SERVERS as usize
     })
     .await;
 
@@ -249,6 +278,8 @@ async fn failures_lose_no_server_and_store_each_sample_once() {
     drop((two, three));
 
     let pool = sqlx::AnyPool::connect(&postgres.url()).await.unwrap();
+    let history = History::open(&postgres.url()).await.unwrap();
+    let pool = Database { pool, history };
     let samples = samples(&pool).await;
     let interval = INTERVAL.as_millis() as Millis;
     let mut missed = 0;

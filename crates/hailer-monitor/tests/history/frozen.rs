@@ -132,7 +132,7 @@ fn retries_do_not_pile_up() {
         add(&history, "one").await;
         let pool = sqlx::AnyPool::connect(&server.url()).await.unwrap();
         let mut holder = pool.acquire().await.unwrap();
-        let lock = "BEGIN; SELECT done FROM progress WHERE level = 1 FOR UPDATE";
+        let lock = "BEGIN; LOCK TABLE recent IN ACCESS EXCLUSIVE MODE";
         sqlx::raw_sql(lock).execute(&mut *holder).await.unwrap();
         for round in 0..20 {
             let batch = batch(ServerId(1), round * MINUTE);

@@ -47,7 +47,7 @@ pub async fn add(history: &History, name: &str) -> Server {
 /// Returns a sample with an answer.
 pub fn sample(server: ServerId, at: Millis, players: u32) -> Sample {
     Sample {
-        latency: Some(20_000 + players),
+        latency: Some(20_000 + players / 100 * 100),
         players: Some(players),
         max: Some(100),
         is_answered: true,

@@ -169,6 +169,16 @@ async fn migrate(url: &str, is_postgres: bool) {
         .await
         .unwrap();
     assert_eq!((five[0].polls, five[0].answered), (3, 2));
+    // The old tables are empty now, and everything is where it was.
+    for table in ["SELECT COUNT(*) FROM sample", "SELECT COUNT(*) FROM rollup"] {
+        let pool = sqlx::AnyPool::connect(url).await.unwrap();
+        let rows = sqlx::query(table).fetch_one(&pool).await.unwrap();
+        assert_eq!(sqlx::Row::get::<i64, _>(&rows, 0), 0, "{table}");
+    }
+    let moved = history.series(lobby.id, 0, DAY, Level::Raw).await.unwrap();
+    assert_eq!(moved[..2], points);
+    let moved = history.series(lobby.id, 0, DAY, Level::Hour).await.unwrap();
+    assert_eq!(moved[0], hour);
     let records: Vec<Record> = history
         .export(ExportSelection::default())
         .try_collect()

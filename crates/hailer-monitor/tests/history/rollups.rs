@@ -20,7 +20,10 @@ fn samples() -> impl Strategy<Value = Vec<Late>> {
         0..3_usize,
         at,
         players,
-        proptest::option::of(1..1_000_000_u32),
+        // The history stores three significant digits.
+        proptest::option::of(
+            (1..1_000_u32, 0..4_u32).prop_map(|(digits, zeros)| digits * 10_u32.pow(zeros)),
+        ),
         any::<bool>(),
         0..9_u16,
         delay,

@@ -7,7 +7,7 @@ use super::{Millis, Sample, ServerId};
 const DAY_MS: f64 = 86_400_000.0;
 
 /// A simulated server.
-pub struct SimulatedServer {
+pub(super) struct SimulatedServer {
     id: ServerId,
     random: u64,
     max: u32,
@@ -23,7 +23,7 @@ pub struct SimulatedServer {
 
 impl SimulatedServer {
     /// Creates a server. Its samples depend only on its number.
-    pub fn new(id: ServerId) -> Self {
+    pub(super) fn new(id: ServerId) -> Self {
         let mut server = Self {
             id,
             random: (id.0 as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
@@ -60,7 +60,7 @@ impl SimulatedServer {
     }
 
     /// Returns the sample of a time. `interval_ms`: time since the last one.
-    pub fn sample(&mut self, at: Millis, interval_ms: u32) -> Sample {
+    pub(super) fn sample(&mut self, at: Millis, interval_ms: u32) -> Sample {
         if self.down_for == 0 && self.share() < 0.000_05 {
             self.down_for = (self.share() * 60.0) as u32 + 1;
         }

