@@ -48,10 +48,8 @@ pub(super) enum Source {
 pub(super) enum Rules {
     /// Members of `raw`.
     Members,
-    /// Members of `raw.rules`.
+    /// Members of `raw.rules`, which is there if rules were requested.
     Table,
-    /// The same, if there are any.
-    TableIfAny,
 }
 
 /// Which values are numbers.
@@ -124,38 +122,26 @@ const GAMESPY: &[(&str, Source)] = &[
 ];
 
 /// Rows, by protocol.
+#[rustfmt::skip]
 const SHAPES: &[Shape] = &[
     Shape {
         protocol: "a2s",
         fields: &[
-            ("protocol", Extra("protocol")),
-            ("folder", Extra("folder")),
-            ("game", Game),
-            ("appId", Extra("app-id")),
-            ("numbots", Source::Bots),
-            ("listentype", Letter("server-type")),
-            ("environment", Letter("system")),
-            ("secure", AntiCheat),
-            ("shipmode", Extra("mode-number")),
-            ("shipwitnesses", Extra("witnesses")),
-            ("shipduration", Extra("duration")),
-            ("steamid", Extra("steam-id")),
-            ("sourcetvport", Extra("tv-port")),
-            ("sourcetvname", Extra("tv-name")),
-            ("tags", Words("keywords")),
+            ("protocol", Extra("protocol")), ("folder", Extra("folder")), ("game", Game),
+            ("appId", Extra("app-id")), ("numbots", Source::Bots),
+            ("listentype", Letter("server-type")), ("environment", Letter("system")),
+            ("secure", AntiCheat), ("shipmode", Extra("mode-number")),
+            ("shipwitnesses", Extra("witnesses")), ("shipduration", Extra("duration")),
+            ("steamid", Extra("steam-id")), ("sourcetvport", Extra("tv-port")),
+            ("sourcetvname", Extra("tv-name")), ("tags", Words("keywords")),
         ],
-        rules: Rules::TableIfAny,
-        bots: Bots::Longest,
-        more: Some(a2s),
-        ..PLAIN
+        rules: Rules::Table, bots: Bots::Longest, more: Some(a2s), ..PLAIN
     },
     Shape {
         protocol: "armagetron",
         fields: &[
-            ("hostname", Host),
-            ("versionmin", Extra("min-version")),
-            ("versionmax", Extra("max-version")),
-            ("options", Extra("options")),
+            ("hostname", Host), ("versionmin", Extra("min-version")),
+            ("versionmax", Extra("max-version")), ("options", Extra("options")),
             ("uri", Extra("website")),
         ],
         ..PLAIN
@@ -163,133 +149,73 @@ const SHAPES: &[Shape] = &[
     Shape {
         protocol: "ase",
         fields: &[("gamename", Game), ("gametype", Mode)],
-        numbers: Numbers::None,
-        ..PLAIN
-    },
-    Shape {
-        protocol: "assetto",
-        fields: &[],
-        ..PLAIN
+        numbers: Numbers::None, ..PLAIN
     },
     Shape {
         protocol: "battlefield",
         fields: &[
-            ("gametype", Mode),
-            ("roundsplayed", Extra("rounds-played")),
-            ("roundstotal", Extra("rounds")),
-            ("targetscore", Extra("target-score")),
-            ("status", Extra("online-state")),
-            ("ranked", Extra("ranked")),
-            ("punkbuster", HasAntiCheat),
-            ("uptime", Extra("uptime")),
-            ("roundtime", Extra("round-time")),
-            ("punkbusterversion", Extra("punkbuster-version")),
-            ("joinqueue", Extra("join-queue")),
-            ("region", Extra("region")),
-            ("pingsite", Extra("ping-site")),
-            ("country", Extra("country")),
+            ("gametype", Mode), ("roundsplayed", Extra("rounds-played")),
+            ("roundstotal", Extra("rounds")), ("targetscore", Extra("target-score")),
+            ("status", Extra("online-state")), ("ranked", Extra("ranked")),
+            ("punkbuster", HasAntiCheat), ("uptime", Extra("uptime")),
+            ("roundtime", Extra("round-time")), ("punkbusterversion", Extra("punkbuster-version")),
+            ("joinqueue", Extra("join-queue")), ("region", Extra("region")),
+            ("pingsite", Extra("ping-site")), ("country", Extra("country")),
             ("quickmatch", Extra("matchmaking")),
         ],
-        more: Some(battlefield),
-        ..PLAIN
+        more: Some(battlefield), ..PLAIN
     },
     Shape {
         protocol: "cs2d",
         fields: &[
-            ("registeredOnly", Extra("registered-only")),
-            ("fogOfWar", Extra("fog-of-war")),
-            ("friendlyFire", Extra("friendly-fire")),
-            ("luaScripts", Extra("lua")),
-            ("forceLight", Extra("forced-light")),
-            ("gamemode", Extra("mode-number")),
-            ("numbots", Source::Bots),
-            ("recoil", Extra("recoil")),
-            ("offScreenDamage", Extra("damage-off-screen")),
-            ("hasDownloads", Extra("downloads")),
+            ("registeredOnly", Extra("registered-only")), ("fogOfWar", Extra("fog-of-war")),
+            ("friendlyFire", Extra("friendly-fire")), ("luaScripts", Extra("lua")),
+            ("forceLight", Extra("forced-light")), ("gamemode", Extra("mode-number")),
+            ("numbots", Source::Bots), ("recoil", Extra("recoil")),
+            ("offScreenDamage", Extra("damage-off-screen")), ("hasDownloads", Extra("downloads")),
         ],
         ..PLAIN
     },
     Shape {
         protocol: "doom3",
         fields: &[
-            ("protocolVersion", Extra("protocol-version")),
-            ("gamename", Game),
-            ("si_version", Version),
-            ("si_name", Name),
-            ("si_map", Map),
-            ("si_gameType", Mode),
-            ("si_maxPlayers", Max),
-            ("si_usePass", Password),
-            ("ranked", Extra("ranked")),
-            ("timeleft", Extra("time-left-ms")),
-            ("gamestate", Extra("state")),
+            ("protocolVersion", Extra("protocol-version")), ("gamename", Game),
+            ("si_version", Version), ("si_name", Name), ("si_map", Map), ("si_gameType", Mode),
+            ("si_maxPlayers", Max), ("si_usePass", Password), ("ranked", Extra("ranked")),
+            ("timeleft", Extra("time-left-ms")), ("gamestate", Extra("state")),
         ],
-        numbers: Numbers::None,
-        player: &[("clan", "clantag"), ("bot", "")],
-        bots: Bots::WithoutPing,
-        ..PLAIN
+        numbers: Numbers::None, player: &[("clan", "clantag"), ("bot", "")],
+        bots: Bots::WithoutPing, ..PLAIN
     },
-    Shape {
-        protocol: "eco",
-        fields: &[("Description", Name), ("Version", Version)],
-        ..PLAIN
-    },
+    Shape { protocol: "eco", fields: &[("Description", Name), ("Version", Version)], ..PLAIN },
     Shape {
         protocol: "ffow",
         fields: &[
-            ("protocol", Extra("protocol-version")),
-            ("mod", Extra("mod")),
-            ("gamemode", Mode),
-            ("description", Motd),
-            ("listentype", Extra("server-type")),
-            ("environment", Extra("system")),
-            ("secure", AntiCheat),
-            ("averagefps", Extra("fps")),
-            ("round", Extra("round")),
-            ("maxrounds", Extra("rounds")),
+            ("protocol", Extra("protocol-version")), ("mod", Extra("mod")), ("gamemode", Mode),
+            ("description", Motd), ("listentype", Extra("server-type")),
+            ("environment", Extra("system")), ("secure", AntiCheat), ("averagefps", Extra("fps")),
+            ("round", Extra("round")), ("maxrounds", Extra("rounds")),
             ("timeleft", Extra("time-left-s")),
         ],
-        rules: Rules::TableIfAny,
-        bots: Bots::Longest,
-        more: Some(a2s),
-        ..PLAIN
+        rules: Rules::Table, bots: Bots::Longest, more: Some(a2s), ..PLAIN
     },
     Shape {
         protocol: "gamespy1",
-        fields: GAMESPY,
-        numbers: Numbers::Any,
-        player_numbers: Numbers::Any,
-        more: Some(gamespy1),
+        fields: GAMESPY, numbers: Numbers::Any, player_numbers: Numbers::Any, more: Some(gamespy1),
         ..PLAIN
     },
-    Shape {
-        protocol: "gamespy2",
-        fields: GAMESPY,
-        numbers: Numbers::None,
-        ..PLAIN
-    },
+    Shape { protocol: "gamespy2", fields: GAMESPY, numbers: Numbers::None, ..PLAIN },
     Shape {
         protocol: "gamespy3",
-        fields: GAMESPY,
-        numbers: Numbers::None,
-        more: Some(gamespy3),
-        ..PLAIN
+        fields: GAMESPY, numbers: Numbers::None, more: Some(gamespy3), ..PLAIN
     },
-    Shape {
-        protocol: "mafia2mp",
-        fields: &[("gamemode", Mode)],
-        ..PLAIN
-    },
+    Shape { protocol: "mafia2mp", fields: &[("gamemode", Mode)], ..PLAIN },
     Shape {
         protocol: "minecraft-bedrock",
         fields: &[
-            ("edition", Extra("edition")),
-            ("protocolVersion", Text("protocol")),
-            ("mcVersion", Version),
-            ("serverId", Text("guid")),
-            ("gameMode", Mode),
-            ("nintendoOnly", Flag("number")),
-            ("ipv4Port", Text("port")),
+            ("edition", Extra("edition")), ("protocolVersion", Text("protocol")),
+            ("mcVersion", Version), ("serverId", Text("guid")), ("gameMode", Mode),
+            ("nintendoOnly", Flag("number")), ("ipv4Port", Text("port")),
             ("ipv6Port", Text("ipv6-port")),
         ],
         ..PLAIN
@@ -297,45 +223,26 @@ const SHAPES: &[Shape] = &[
     Shape {
         protocol: "minecraft-query",
         fields: &[
-            ("hostname", Motd),
-            ("gametype", Mode),
-            ("game_id", Game),
-            ("version", Version),
-            ("map", Map),
-            ("numplayers", Online),
-            ("maxplayers", Max),
-            ("hostport", Port),
+            ("hostname", Motd), ("gametype", Mode), ("game_id", Game), ("version", Version),
+            ("map", Map), ("numplayers", Online), ("maxplayers", Max), ("hostport", Port),
             ("hostip", Host),
         ],
-        numbers: Numbers::None,
-        more: Some(gamespy3),
-        ..PLAIN
+        numbers: Numbers::None, more: Some(gamespy3), ..PLAIN
     },
-    Shape {
-        protocol: "minecraft-status",
-        player: &[],
-        more: Some(minecraft_status),
-        ..PLAIN
-    },
+    Shape { protocol: "minecraft-status", more: Some(minecraft_status), ..PLAIN },
     Shape {
         protocol: "mumble",
         fields: &[("allowedbandwidth", Extra("bandwidth"))],
-        more: Some(mumble),
-        ..PLAIN
+        more: Some(mumble), ..PLAIN
     },
     Shape {
         protocol: "openttd",
         fields: &[
-            ("ticks_playing", Extra("ticks")),
-            ("grfs", Extra("extensions")),
-            ("date_current", Extra("date")),
-            ("date_start", Extra("start-date")),
-            ("maxcompanies", Extra("max-companies")),
-            ("numcompanies", Extra("companies")),
-            ("numspectators", Extra("spectators")),
-            ("map_width", Extra("width")),
-            ("map_height", Extra("height")),
-            ("landscape", Extra("landscape")),
+            ("ticks_playing", Extra("ticks")), ("grfs", Extra("extensions")),
+            ("date_current", Extra("date")), ("date_start", Extra("start-date")),
+            ("maxcompanies", Extra("max-companies")), ("numcompanies", Extra("companies")),
+            ("numspectators", Extra("spectators")), ("map_width", Extra("width")),
+            ("map_height", Extra("height")), ("landscape", Extra("landscape")),
             ("dedicated", Extra("dedicated")),
         ],
         ..PLAIN
@@ -343,184 +250,108 @@ const SHAPES: &[Shape] = &[
     Shape {
         protocol: "quake1",
         fields: &[
-            ("hostname", Name),
-            ("map", Map),
-            ("mode", Mode),
-            ("*gamedir", Game),
-            ("*version", Version),
-            ("maxclients", Max),
-            ("needpass", Password),
+            ("hostname", Name), ("map", Map), ("mode", Mode), ("*gamedir", Game),
+            ("*version", Version), ("maxclients", Max), ("needpass", Password),
         ],
         numbers: Numbers::None,
-        player: &[
-            ("top-color", "color1"),
-            ("bottom-color", "color2"),
-            ("name-bytes", ""),
-        ],
-        time_unit_s: 60.0,
-        bots: Bots::WithoutPing,
-        ..PLAIN
+        player: &[("top-color", "color1"), ("bottom-color", "color2"), ("name-bytes", "")],
+        time_unit_s: 60.0, bots: Bots::WithoutPing, ..PLAIN
     },
     Shape {
         protocol: "quake2",
         fields: &[
-            ("hostname", Name),
-            ("mapname", Map),
-            ("gamename", Game),
-            ("version", Version),
-            ("maxclients", Max),
-            ("needpass", Password),
-            ("protocol", Extra("protocol")),
+            ("hostname", Name), ("mapname", Map), ("gamename", Game), ("version", Version),
+            ("maxclients", Max), ("needpass", Password), ("protocol", Extra("protocol")),
         ],
-        numbers: Numbers::None,
-        player: &[("score", "frags")],
-        bots: Bots::WithoutPing,
-        ..PLAIN
+        numbers: Numbers::None, player: &[("score", "frags")], bots: Bots::WithoutPing, ..PLAIN
     },
     Shape {
         protocol: "quake3",
         fields: &[
-            ("sv_hostname", Name),
-            ("mapname", Map),
-            ("gamename", Game),
-            ("g_gametype", Mode),
-            ("version", Version),
-            ("sv_maxclients", Max),
-            ("bots", Source::Bots),
-            ("g_needpass", Password),
-            ("protocol", Extra("protocol")),
+            ("sv_hostname", Name), ("mapname", Map), ("gamename", Game), ("g_gametype", Mode),
+            ("version", Version), ("sv_maxclients", Max), ("bots", Source::Bots),
+            ("g_needpass", Password), ("protocol", Extra("protocol")),
         ],
-        numbers: Numbers::None,
-        player: &[("score", "frags")],
-        bots: Bots::WithoutPing,
-        ..PLAIN
+        numbers: Numbers::None, player: &[("score", "frags")], bots: Bots::WithoutPing, ..PLAIN
     },
     Shape {
         protocol: "samp",
         fields: &[("gamemode", Mode), ("map", Extra("language"))],
-        rules: Rules::Table,
-        numbers: Numbers::None,
-        ..PLAIN
+        rules: Rules::Table, numbers: Numbers::None, ..PLAIN
     },
-    Shape {
-        protocol: "satisfactory",
-        more: Some(satisfactory),
-        ..PLAIN
-    },
+    Shape { protocol: "satisfactory", more: Some(satisfactory), ..PLAIN },
     Shape {
         protocol: "savage2",
         fields: &[
-            ("time", Extra("time")),
-            ("nextmap", Extra("next-map")),
-            ("location", Extra("location")),
-            ("minplayers", Extra("min-players")),
-            ("gametype", Mode),
-            ("minlevel", Extra("min-level")),
+            ("time", Extra("time")), ("nextmap", Extra("next-map")),
+            ("location", Extra("location")), ("minplayers", Extra("min-players")),
+            ("gametype", Mode), ("minlevel", Extra("min-level")),
         ],
         ..PLAIN
     },
     Shape {
         protocol: "starmade",
         fields: &[
-            ("infoVersion", Extra("info-version")),
-            ("description", Motd),
+            ("infoVersion", Extra("info-version")), ("description", Motd),
             ("startTime", Extra("start")),
         ],
-        more: Some(|_, raw, _| add_default(raw, "infoVersion", 2.into())),
-        ..PLAIN
+        more: Some(|_, raw, _| add_default(raw, "infoVersion", 2.into())), ..PLAIN
     },
     Shape {
         protocol: "teamspeak2",
         fields: &[
-            ("server_name", Name),
-            ("server_platform", Extra("platform")),
-            ("server_welcomemessage", Motd),
-            ("server_password", Password),
-            ("server_maxusers", Max),
-            ("server_currentusers", Online),
-            ("server_currentchannels", Extra("channels")),
-            ("server_uptime", Extra("uptime")),
+            ("server_name", Name), ("server_platform", Extra("platform")),
+            ("server_welcomemessage", Motd), ("server_password", Password),
+            ("server_maxusers", Max), ("server_currentusers", Online),
+            ("server_currentchannels", Extra("channels")), ("server_uptime", Extra("uptime")),
             ("server_udpport", Port),
         ],
         numbers: Numbers::None,
-        player: &[
-            ("id", "p_id"),
-            ("channel", "c_id"),
-            ("time", "logintime"),
-            ("idle-time", "idletime"),
-        ],
-        player_numbers: Numbers::None,
-        ..PLAIN
+        player: &[("id", "p_id"), ("channel", "c_id"), ("time", "logintime"), ("idle-time", "idletime")],
+        player_numbers: Numbers::None, ..PLAIN
     },
     Shape {
         protocol: "teamspeak3",
         fields: &[
-            ("virtualserver_name", Name),
-            ("virtualserver_welcomemessage", Motd),
-            ("virtualserver_platform", Extra("platform")),
-            ("virtualserver_version", Version),
-            ("virtualserver_maxclients", Max),
-            ("virtualserver_flag_password", Password),
+            ("virtualserver_name", Name), ("virtualserver_welcomemessage", Motd),
+            ("virtualserver_platform", Extra("platform")), ("virtualserver_version", Version),
+            ("virtualserver_maxclients", Max), ("virtualserver_flag_password", Password),
             ("virtualserver_queryclientsonline", Extra("query-clients")),
             ("virtualserver_channelsonline", Extra("channels")),
-            ("virtualserver_uptime", Extra("uptime")),
-            ("virtualserver_port", Port),
+            ("virtualserver_uptime", Extra("uptime")), ("virtualserver_port", Port),
             ("virtualserver_status", Extra("state")),
             ("virtualserver_reserved_slots", Extra("reserved-slots")),
             ("virtualserver_total_ping", Extra("average-ping")),
         ],
-        numbers: Numbers::None,
-        player: &[("id", "clid"), ("channel", "cid")],
-        player_numbers: Numbers::None,
-        more: Some(teamspeak3),
-        ..PLAIN
+        numbers: Numbers::None, player: &[("id", "clid"), ("channel", "cid")],
+        player_numbers: Numbers::None, more: Some(teamspeak3), ..PLAIN
     },
     Shape {
         protocol: "tribes1",
         fields: &[
-            ("gametype", Game),
-            ("dedicated", Extra("dedicated")),
-            ("cpuSpeed", Extra("cpu-mhz")),
-            ("mod", Extra("mods")),
-            ("type", Mode),
-            ("motd", Motd),
-            ("teams", Extra("teams")),
+            ("gametype", Game), ("dedicated", Extra("dedicated")), ("cpuSpeed", Extra("cpu-mhz")),
+            ("mod", Extra("mods")), ("type", Mode), ("motd", Motd), ("teams", Extra("teams")),
         ],
         ..PLAIN
     },
     Shape {
         protocol: "tshock",
         fields: &[
-            ("name", Name),
-            ("port", Port),
-            ("playercount", Online),
-            ("maxplayers", Max),
-            ("world", Map),
-            ("serverversion", Version),
-            ("uptime", Extra("uptime")),
+            ("name", Name), ("port", Port), ("playercount", Online), ("maxplayers", Max),
+            ("world", Map), ("serverversion", Version), ("uptime", Extra("uptime")),
         ],
-        rules: Rules::Table,
-        ..PLAIN
+        rules: Rules::Table, ..PLAIN
     },
     Shape {
         protocol: "unreal2",
         fields: &[
-            ("serverid", Extra("server-id")),
-            ("ip", Host),
-            ("gametype", Mode),
-            ("mutators", Extra("mutators")),
-            ("wavecurrent", Extra("wave")),
-            ("wavetotal", Extra("last-wave")),
-            ("flags", Extra("flags")),
-            ("skill", Extra("skill")),
+            ("serverid", Extra("server-id")), ("ip", Host), ("gametype", Mode),
+            ("mutators", Extra("mutators")), ("wavecurrent", Extra("wave")),
+            ("wavetotal", Extra("last-wave")), ("flags", Extra("flags")), ("skill", Extra("skill")),
             ("scoreboard", Extra("scoreboard")),
         ],
-        rules: Rules::Table,
-        numbers: Numbers::None,
-        player: &[("statistics-id", "statsId")],
-        more: Some(unreal2),
-        bots: Bots::WithoutPing,
-        ..PLAIN
+        rules: Rules::Table, numbers: Numbers::None, player: &[("statistics-id", "statsId")],
+        more: Some(unreal2), bots: Bots::WithoutPing, ..PLAIN
     },
 ];
 
@@ -530,8 +361,13 @@ pub(super) fn shape(protocol: &str) -> &'static Shape {
     row.unwrap_or(&PLAIN)
 }
 
-/// Returns `raw` for a status.
-pub(super) fn of(status: &Status, shape: &Shape, options: &GamedigOptions) -> Value {
+/// Returns `raw` for a status whose rules were requested or not.
+pub(super) fn of(
+    status: &Status,
+    shape: &Shape,
+    has_rules: bool,
+    options: &GamedigOptions,
+) -> Value {
     let mut raw = Table::new();
     for (key, from) in shape.fields {
         let value = field(status, *from, options);
@@ -561,7 +397,7 @@ pub(super) fn of(status: &Status, shape: &Shape, options: &GamedigOptions) -> Va
                 raw.push((key, value));
             }
         }
-    } else if shape.rules == Rules::Table || !status.rules.is_empty() {
+    } else if has_rules {
         raw.push(("rules".into(), rules(&status.rules)));
     }
     if let Some(more) = shape.more {

@@ -1,16 +1,16 @@
 //! An answer in the shape of node-gamedig's results.
 
-use super::GamedigOptions;
 use super::raw::{self, Shape};
+use super::{GamedigOptions, has_rules};
 use crate::answer::Answer;
 use crate::client::answers::Answers;
 use crate::target::Target;
 use hailer_proto::Status;
 use hailer_proto::model::{Player, Text, Value};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Result of node-gamedig. The fields have its names and order.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GamedigState {
     /// Name of the server, or else its message of the day. Empty if the server sends neither.
@@ -42,7 +42,7 @@ pub struct GamedigState {
 }
 
 /// Player of a [`GamedigState`].
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct GamedigPlayer {
     /// Name, or empty.
@@ -64,10 +64,16 @@ impl GamedigState {
         } else {
             answer.transcript.address.port()
         };
-        Self::of_answer(answer, port, options)
+        let has_rules = has_rules(info.id, target.game, options);
+        Self::of_answer(answer, port, has_rules, options)
     }
 
-    fn of_answer(answer: &Answer, query_port: u16, options: &GamedigOptions) -> Self {
+    fn of_answer(
+        answer: &Answer,
+        query_port: u16,
+        has_rules: bool,
+        options: &GamedigOptions,
+    ) -> Self {
         let status = &*answer.status;
         let shape = raw::shape(answer.transcript.protocol.id);
         let plain = |text: &Text| shown(text, options);
@@ -77,7 +83,7 @@ impl GamedigState {
             name: title.map(plain).unwrap_or_default().trim().into(),
             map: map(status),
             password: status.has_password.unwrap_or(false),
-            raw: raw::of(status, shape, options),
+            raw: raw::of(status, shape, has_rules, options),
             version: text(status.version.as_deref()),
             maxplayers: status.players.max.unwrap_or(0),
             numplayers: status.players.count(),
@@ -96,7 +102,9 @@ impl GamedigState {
             let found = answers
                 .iter()
                 .find(|answer| answer.transcript.protocol.id == id);
-            found.map(|answer| Self::of_answer(answer, answer.transcript.address.port(), options))
+            found.map(|answer| {
+                Self::of_answer(answer, answer.transcript.address.port(), true, options)
+            })
         };
         let parts = [
             ("vanilla", find("minecraft-status")),
@@ -104,7 +112,7 @@ impl GamedigState {
             ("bedrock", find("minecraft-bedrock")),
         ];
         let best = answers.best();
-        let mut state = Self::of_answer(best, best.transcript.address.port(), options);
+        let mut state = Self::of_answer(best, best.transcript.address.port(), true, options);
         let [(_, vanilla), (_, gamespy), (_, bedrock)] = &parts;
         state.players.clear();
         for part in [bedrock, vanilla, gamespy].into_iter().flatten() {
