@@ -1,7 +1,7 @@
 //! Responses with an entity tag, so that clients do not download unchanged data again.
 
 use crate::web::tagged::tagged as with_tag;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use hailer::proto::wire::hexadecimal;
 use serde::Serialize;
@@ -40,21 +40,22 @@ pub(super) fn tagged(
     with_tag(headers, &tag, kind, cache, bytes)
 }
 
-/// Returns an image or a page for other sites, with fixed headers. `is_found`: whether it is about a
-/// server; browsers show the image of a 404 too, so that is always sent whole.
+/// Returns an image or a page for other sites, with fixed headers. Browsers show the image of an
+/// error too, so that is always sent whole.
 pub(super) fn for_sites(
     headers: &HeaderMap,
     kind: &'static str,
     cache: &'static str,
     text: String,
-    is_found: bool,
+    status: StatusCode,
     fixed: &[(HeaderName, &'static str)],
 ) -> Response {
     let no_tags = HeaderMap::new();
-    let headers = if is_found { headers } else { &no_tags };
-    let mut response = tagged(headers, kind, cache, text);
+    let is_found = status == StatusCode::OK;
+    let mut response = tagged(if is_found { headers } else { &no_tags }, kind, cache, text);
     if !is_found {
-        *response.status_mut() = StatusCode::NOT_FOUND;
+        *response.status_mut() = status;
+        response.headers_mut().remove(header::ETAG);
     }
     for (name, value) in fixed {
         let value = HeaderValue::from_static(value);

@@ -1,4 +1,5 @@
-//! Badges: `/badge/NAME.svg`, a small image with the state of a server, for other web sites.
+//! Badges: `/badge/NAME.svg`, a small image with the state of a server, for other web sites. Errors
+//! are images too, because browsers show nothing else in the place of an image.
 //!
 //! The label comes from the URL, and the server contributes two numbers only. The template escapes
 //! all text. Text widths come from a table, since the font of the browser is unknown.
@@ -10,7 +11,7 @@ use crate::state::ServerRow;
 use crate::web::show;
 use askama::Template;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, Uri, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::is_control;
 
@@ -19,6 +20,10 @@ const CACHE_CONTROL: &str = "public, max-age=60";
 /// Forbids scripts and forms, in case the image is opened on its own.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 const MAX_LABEL_CHARS: usize = 64;
+/// Maximum length of an error in an image, in characters.
+const MAX_ERROR_CHARS: usize = 120;
+/// Color of what is not known.
+const GRAY: &str = "#6a737d";
 /// Space around each text, in pixels.
 const PADDING: u32 = 6;
 
@@ -60,16 +65,26 @@ pub(super) async fn show(
     Name(file): Name,
     uri: Uri,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
-    let name = file
-        .strip_suffix(".svg")
-        .filter(|_| api.config().has_badges);
-    let Some(name) = name else {
-        return Err(Problem::not_found(
-            "badges are at /badge/NAME.svg, unless disabled",
-        ));
+) -> Response {
+    match draw_server(&api, &file, &uri).await {
+        Ok((svg, status)) => image(&headers, svg, status),
+        Err(problem) => {
+            let detail = printable(&problem.summary());
+            let detail: String = detail.chars().take(MAX_ERROR_CHARS).collect();
+            image(&headers, draw("badge", &detail, GRAY, 3), problem.status())
+        }
+    }
+}
+
+/// Draws the badge that a URL names, also that of an unknown server.
+async fn draw_server(api: &Api, file: &str, uri: &Uri) -> Result<(String, StatusCode), Problem> {
+    if !api.config().has_badges {
+        return Err(Problem::not_found("badges are disabled"));
+    }
+    let Some(name) = file.strip_suffix(".svg") else {
+        return Err(Problem::not_found("badges are at /badge/NAME.svg"));
     };
-    let mut params = Params::read(&uri, &["label", "style"], &[]);
+    let mut params = Params::read(uri, &["label", "style"], &[]);
     let label = params.text("label", MAX_LABEL_CHARS);
     let radius = params
         .word("style", &[("round", 3), ("square", 0)])
@@ -79,7 +94,7 @@ pub(super) async fn show(
     let row = api.named(name).await;
     let (message, color) = match &row {
         Some(row) => message(row),
-        None => ("not found".into(), "#6a737d"),
+        None => ("not found".into(), GRAY),
     };
     // Do not repeat an unknown name.
     let label = label.unwrap_or_else(|| {
@@ -87,6 +102,15 @@ pub(super) async fn show(
             .map_or("server".into(), |row| row.server.name.clone())
     });
     let svg = draw(&printable(&label), &message, color, radius);
+    let status = match row {
+        Some(_) => StatusCode::OK,
+        None => StatusCode::NOT_FOUND,
+    };
+    Ok((svg, status))
+}
+
+/// Returns an image as a response.
+fn image(headers: &HeaderMap, svg: String, status: StatusCode) -> Response {
     let fixed = [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
         (
@@ -95,23 +119,14 @@ pub(super) async fn show(
         ),
         (header::CONTENT_SECURITY_POLICY, POLICY),
     ];
-    let kind = "image/svg+xml";
-    let is_found = row.is_some();
-    Ok(answer::for_sites(
-        &headers,
-        kind,
-        CACHE_CONTROL,
-        svg,
-        is_found,
-        &fixed,
-    ))
+    answer::for_sites(headers, "image/svg+xml", CACHE_CONTROL, svg, status, &fixed)
 }
 
 /// Text and color of the state. White text has a contrast of at least 4.5 on each color.
 fn message(row: &ServerRow) -> (String, &'static str) {
     match row.state {
         Health::Down => ("down".into(), "#b3261e"),
-        Health::Unknown => ("unknown".into(), "#6a737d"),
+        Health::Unknown => ("unknown".into(), GRAY),
         Health::Up => {
             let players = row.last_sample.and_then(show::players);
             let message = players.unwrap_or_else(|| "up".into());

@@ -41,6 +41,17 @@ impl Problem {
         &self.detail
     }
 
+    /// The error in one line, with the names of the invalid parameters.
+    pub(super) fn summary(&self) -> String {
+        if self.errors.len() < 2 {
+            return self.detail.clone();
+        }
+        let mut names: Vec<&str> = self.errors.iter().map(|error| &*error.field).collect();
+        names.sort_unstable();
+        names.dedup();
+        format!("invalid parameters: {}", names.join(", "))
+    }
+
     /// Delay before the next attempt, in seconds.
     pub(in crate::web) fn retry_after(&self) -> Option<u64> {
         self.retry_after

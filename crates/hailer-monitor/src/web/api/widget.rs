@@ -8,7 +8,7 @@ use crate::state::ServerRow;
 use crate::web::show;
 use askama::Template;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderName, Uri, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 use axum::response::Response;
 use hailer::proto::model::printable;
 
@@ -95,13 +95,16 @@ pub(super) async fn show(
         ),
     ];
     let kind = "text/html; charset=utf-8";
-    let is_found = row.is_some();
+    let status = match row {
+        Some(_) => StatusCode::OK,
+        None => StatusCode::NOT_FOUND,
+    };
     Ok(answer::for_sites(
         &headers,
         kind,
         CACHE_CONTROL,
         html,
-        is_found,
+        status,
         &fixed,
     ))
 }
