@@ -1,6 +1,6 @@
 """A sweep divided over the workers of Spark: each partition of a table of targets is swept by one worker.
 
-    pip install hailer-query pyspark pyarrow      # and a Java runtime
+    pip install hailer-query pyspark pyarrow pandas      # and a Java runtime
     python spark_sweep.py 2 a2s://192.0.2.0/28 play.example.com
 
 The first argument is the number of local workers. On a cluster, install `hailer-query` on every worker. The limits of a sweep are

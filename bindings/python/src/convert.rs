@@ -7,7 +7,11 @@ use hailer::proto::{Player, Status, Text};
 use hailer::support::report::{json, milliseconds};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Mutex, PoisonError};
 
 /// The dataclasses.
 struct Types {
@@ -40,6 +44,52 @@ impl Types {
     }
 }
 
+/// Strings of names that the program has, by place and length. A sweep has the same few names in all of its answers.
+static NAMES: Mutex<Option<HashMap<(usize, usize), Py<PyString>, BuildPlaceHasher>>> =
+    Mutex::new(None);
+
+type BuildPlaceHasher = BuildHasherDefault<PlaceHasher>;
+
+/// Hashes the place of a name of the program, which nobody else chooses.
+#[derive(Default)]
+struct PlaceHasher(u64);
+
+impl Hasher for PlaceHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_usize(byte.into());
+        }
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.0 = (self.0 ^ number as u64)
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            .rotate_left(26);
+    }
+}
+
+/// Returns a name that the program has as a string, always the same one.
+fn name<'py>(py: Python<'py>, name: &'static str) -> Bound<'py, PyString> {
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let made = names
+        .get_or_insert_default()
+        .entry((name.as_ptr().addr(), name.len()))
+        .or_insert_with(|| PyString::intern(py, name).unbind());
+    made.bind(py).clone()
+}
+
+/// Returns a key. Those of answers that were read from JSON are not names of the program.
+fn key<'py>(py: Python<'py>, key: &Cow<'static, str>) -> Bound<'py, PyString> {
+    match key {
+        Cow::Borrowed(key) => name(py, key),
+        Cow::Owned(key) => PyString::new(py, key),
+    }
+}
+
 /// Returns a tuple of texts.
 pub(crate) fn strings<'py>(py: Python<'py>, texts: &[&str]) -> PyResult<Bound<'py, PyTuple>> {
     PyTuple::new(py, texts)
@@ -65,10 +115,10 @@ pub(crate) fn latency_free_facts(
     }
 }
 
-/// Returns an answer as its dataclass.
+/// Returns an answer as its dataclass. Without a target as typed, it is `protocol://address`.
 pub(crate) fn answer<'py>(
     py: Python<'py>,
-    target: &str,
+    target: Option<&str>,
     answer: &Answer,
 ) -> PyResult<Bound<'py, PyAny>> {
     let types = Types::get(py)?;
@@ -81,29 +131,77 @@ pub(crate) fn answer<'py>(
     } = answer;
     let sources_dict = PyDict::new(py);
     for source in sources {
-        sources_dict.set_item(&*source.field, &*source.protocol)?;
+        sources_dict.set_item(key(py, &source.field), key(py, &source.protocol))?;
     }
+    let protocol = transcript.protocol.id;
+    let mut of_address = format!("{protocol}://{}", transcript.address);
+    let target = match target {
+        Some(target) => PyString::new(py, target),
+        None => PyString::new(py, &of_address),
+    };
+    let address = of_address.split_off(protocol.len() + "://".len());
+    let texts = |it| text(py, types, it);
+    let server_name = of.name.as_ref().map(texts).transpose()?;
+    let motd = of.motd.as_ref().map(texts).transpose()?;
+    let title = title(py, server_name.as_ref(), motd.as_ref());
     types.answer.bind(py).call1((
         target,
-        transcript.protocol.id,
-        transcript.address.to_string(),
+        name(py, protocol),
+        address,
         milliseconds(answer.latency),
-        of.title(),
+        title,
         transcript.sent,
         transcript.received,
         strings(py, of.refused)?,
-        status(py, types, of)?,
+        status(py, types, of, server_name.as_ref(), motd.as_ref())?,
         sources_dict,
         PyTuple::new(py, notes)?,
     ))
 }
 
-fn status<'py>(py: Python<'py>, types: &Types, of: &Status) -> PyResult<Bound<'py, PyAny>> {
-    let text = |text: &Option<Text>| {
-        text.as_ref()
-            .map(|it| self::text(py, types, it))
-            .transpose()
-    };
+/// Returns [`Status::title`]. It is the string of the name or the message of the day, if it is all of it.
+fn title<'py>(
+    py: Python<'py>,
+    name: Option<&PlainText<'_, 'py>>,
+    motd: Option<&PlainText<'_, 'py>>,
+) -> Option<Bound<'py, PyString>> {
+    let plain = |text: Option<&PlainText<'_, 'py>>| text.map(|text| &*text.plain);
+    let title = Status::title_of(plain(name), plain(motd))?;
+    let whole = [name, motd]
+        .into_iter()
+        .flatten()
+        .find(|text| text.plain == title);
+    Some(whole.map_or_else(|| PyString::new(py, title), |text| text.string.clone()))
+}
+
+/// An object, or the exception that ends the list that it would be in.
+struct Made<'py>(PyResult<Bound<'py, PyAny>>);
+
+impl<'py> IntoPyObject<'py> for Made<'py> {
+    type Target = PyAny;
+    type Output = Bound<'py, PyAny>;
+    type Error = PyErr;
+
+    fn into_pyobject(self, _: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.0
+    }
+}
+
+/// A text with the string of its plain form, which is the title of most servers.
+struct PlainText<'a, 'py> {
+    plain: Cow<'a, str>,
+    string: Bound<'py, PyString>,
+    object: Bound<'py, PyAny>,
+}
+
+fn status<'py>(
+    py: Python<'py>,
+    types: &Types,
+    of: &Status,
+    name: Option<&PlainText<'_, 'py>>,
+    motd: Option<&PlainText<'_, 'py>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let object = |text: Option<&PlainText<'_, 'py>>| text.map(|text| text.object.clone());
     let address = match &of.address {
         Some(address) => Some(
             types
@@ -113,18 +211,18 @@ fn status<'py>(py: Python<'py>, types: &Types, of: &Status) -> PyResult<Bound<'p
         ),
         None => None,
     };
-    let list = of.players.list.iter().map(|it| player(py, types, it));
+    let list = of.players.list.iter().map(|it| Made(player(py, types, it)));
     let players = types.players.bind(py).call1((
         of.players.online,
         of.players.max,
         of.players.bots,
-        json::roster(of.players.roster),
-        PyList::new(py, list.collect::<PyResult<Vec<_>>>()?)?,
+        self::name(py, json::roster(of.players.roster)),
+        PyList::new(py, list)?,
     ))?;
     let rules = of
         .rules
         .iter()
-        .map(|Rule { key, value }| types.rule.bind(py).call1((&**key, &**value)));
+        .map(|Rule { key, value }| Made(types.rule.bind(py).call1((&**key, &**value))));
     let names: Vec<&str> = of
         .deviations
         .iter()
@@ -132,14 +230,14 @@ fn status<'py>(py: Python<'py>, types: &Types, of: &Status) -> PyResult<Bound<'p
         .collect();
     // A Rust tuple converts with at most twelve values.
     let facts: [Bound<'py, PyAny>; 14] = [
-        any(py, text(&of.name)?)?,
-        any(py, text(&of.motd)?)?,
+        any(py, object(name))?,
+        any(py, object(motd))?,
         any(py, of.game.as_deref())?,
         any(py, of.mode.as_deref())?,
         any(py, of.map.as_deref())?,
         any(py, of.version.as_deref())?,
         players,
-        PyList::new(py, rules.collect::<PyResult<Vec<_>>>()?)?.into_any(),
+        PyList::new(py, rules)?.into_any(),
         any(py, address)?,
         any(py, of.has_password)?,
         any(py, of.has_anti_cheat)?,
@@ -161,8 +259,21 @@ where
     Ok(object.into_any().into_bound())
 }
 
-fn text<'py>(py: Python<'py>, types: &Types, text: &Text) -> PyResult<Bound<'py, PyAny>> {
-    types.text.bind(py).call1((text.plain(), text.raw()))
+fn text<'a, 'py>(py: Python<'py>, types: &Types, text: &'a Text) -> PyResult<PlainText<'a, 'py>> {
+    // Most texts have nothing to remove: then both are one string.
+    let raw = PyString::new(py, text.raw());
+    let plain = text.to_plain();
+    let string = if plain == text.raw() {
+        raw.clone()
+    } else {
+        PyString::new(py, &plain)
+    };
+    let object = types.text.bind(py).call1((&string, raw))?;
+    Ok(PlainText {
+        plain,
+        string,
+        object,
+    })
 }
 
 fn player<'py>(py: Python<'py>, types: &Types, player: &Player) -> PyResult<Bound<'py, PyAny>> {
@@ -170,7 +281,7 @@ fn player<'py>(py: Python<'py>, types: &Types, player: &Player) -> PyResult<Boun
     let time_s = player.time_s.filter(|time| time.is_finite());
     let time_s = time_s.and_then(|time| time.to_string().parse::<f64>().ok());
     types.player.bind(py).call1((
-        text(py, types, &player.name)?,
+        text(py, types, &player.name)?.object,
         player.uuid.as_ref().map(uuid_text),
         player.score,
         time_s,
@@ -183,7 +294,7 @@ fn player<'py>(py: Python<'py>, types: &Types, player: &Player) -> PyResult<Boun
 fn extras<'py>(py: Python<'py>, extras: &[Extra]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for extra in extras {
-        dict.set_item(&*extra.key, value(py, &extra.value)?)?;
+        dict.set_item(key(py, &extra.key), value(py, &extra.value)?)?;
     }
     Ok(dict)
 }
@@ -197,8 +308,8 @@ fn value<'py>(py: Python<'py>, it: &Value) -> PyResult<Bound<'py, PyAny>> {
         Value::Float(number) => any(py, finite(*number)),
         Value::Str(text) => any(py, &**text),
         Value::List(values) => {
-            let values = values.iter().map(|it| value(py, it));
-            Ok(PyList::new(py, values.collect::<PyResult<Vec<_>>>()?)?.into_any())
+            let values = values.iter().map(|it| Made(value(py, it)));
+            Ok(PyList::new(py, values)?.into_any())
         }
         Value::Table(entries) => {
             let dict = PyDict::new(py);
@@ -208,15 +319,25 @@ fn value<'py>(py: Python<'py>, it: &Value) -> PyResult<Bound<'py, PyAny>> {
             Ok(dict.into_any())
         }
         Value::Rows(rows) => {
-            let list = PyList::empty(py);
-            for row in rows.iter() {
+            let mut columns: Vec<(&'static str, Bound<'py, PyString>)> = Vec::new();
+            let rows = rows.iter().map(|row| {
                 let dict = PyDict::new(py);
-                for (name, cell) in row {
-                    dict.set_item(name, cell)?;
+                for (column, cell) in row {
+                    let known = columns
+                        .iter()
+                        .find(|(known, _)| std::ptr::eq(*known, column));
+                    let key = match known {
+                        Some((_, key)) => key.clone(),
+                        None => {
+                            columns.push((column, name(py, column)));
+                            name(py, column)
+                        }
+                    };
+                    dict.set_item(key, cell)?;
                 }
-                list.append(dict)?;
-            }
-            Ok(list.into_any())
+                Ok(dict.into_any())
+            });
+            Ok(PyList::new(py, rows.map(Made))?.into_any())
         }
         Value::Point(axes) => any(py, axes.map(finite).to_vec()),
         // Future kinds of values.

@@ -126,7 +126,7 @@ pub(crate) fn query<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let config = options.client()?;
     match py.detach(|| blocking(config, target))? {
-        Ok(found) => convert::answer(py, target, &found),
+        Ok(found) => convert::answer(py, Some(target), &found),
         Err(failed) => Err(error::raised(py, target, &failed)),
     }
 }
@@ -182,7 +182,7 @@ pub(crate) fn start_query(
 
 fn finish(py: Python<'_>, target: &str, result: &Result<Answer, Error>, done: &Py<PyAny>) {
     let converted = match result {
-        Ok(answer) => convert::answer(py, target, answer).map(|answer| (Some(answer), None)),
+        Ok(answer) => convert::answer(py, Some(target), answer).map(|answer| (Some(answer), None)),
         Err(failed) => error::exception(py, target, failed).map(|error| (None, Some(error))),
     };
     let parts = converted

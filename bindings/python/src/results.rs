@@ -160,12 +160,13 @@ impl ResultObject {
     #[getter]
     fn answer<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         if let Source::Record(Record {
+            name,
             outcome: Ok(answer),
             ..
         }) = &self.source
         {
             let made = self.answer.get_or_try_init(py, || {
-                convert::answer(py, &self.target(), answer).map(Bound::unbind)
+                convert::answer(py, name.as_deref(), answer).map(Bound::unbind)
             })?;
             return Ok(Some(made.bind(py).clone()));
         }

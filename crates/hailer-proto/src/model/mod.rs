@@ -139,17 +139,20 @@ impl Status {
     /// Returns one line that identifies the server: its name, or else the first line of its MOTD
     /// with visible characters.
     pub fn title(&self) -> Option<String> {
-        let name = self
-            .name
-            .iter()
-            .map(Text::plain)
-            .find(|name| !name.trim().is_empty());
-        name.or_else(|| {
-            let motd = self.motd.as_ref()?.to_plain();
-            motd.lines()
-                .map(str::trim)
-                .find(|line| !line.is_empty())
-                .map(Into::into)
+        let name = self.name.as_ref().map(Text::to_plain);
+        if let Some(title) = Self::title_of(name.as_deref(), None) {
+            return Some(title.into());
+        }
+        let motd = self.motd.as_ref().map(Text::to_plain);
+        Self::title_of(None, motd.as_deref()).map(Into::into)
+    }
+
+    /// Returns the [title](Self::title) of a server with this name and message of the day, both
+    /// without codes.
+    pub fn title_of<'a>(name: Option<&'a str>, motd: Option<&'a str>) -> Option<&'a str> {
+        name.filter(|name| !name.trim().is_empty()).or_else(|| {
+            let mut lines = motd?.lines().map(str::trim);
+            lines.find(|line| !line.is_empty())
         })
     }
 

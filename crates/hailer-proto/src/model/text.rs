@@ -733,7 +733,7 @@ impl Text {
     }
 
     /// Returns [`Text::plain`], without an allocation if there is nothing to remove.
-    pub(crate) fn to_plain(&self) -> Cow<'_, str> {
+    pub fn to_plain(&self) -> Cow<'_, str> {
         if self.is_plain() {
             Cow::Borrowed(self.raw())
         } else {
