@@ -6,7 +6,8 @@
 
 use super::{Client, ClientConfig};
 use crate::support::http::HttpServer;
-use hailer_proto::{Charset, Depth, Secret, Tls};
+use crate::support::setters::query_setters;
+use hailer_proto::Tls;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -31,55 +32,7 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Longest time to wait for one reply, before a retry. Default: 1 s.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.config.limits.timeout = timeout;
-        self
-    }
-
-    /// Retries after a timeout, at most 254. Default: 3.
-    pub fn retries(mut self, retries: u32) -> Self {
-        self.config.limits.retries = retries;
-        self
-    }
-
-    /// Longest time for one query, including retries, without the name lookup. Default: 10 s, or
-    /// `timeout × (retries + 1)` if that is longer.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-
-    /// Whether to request the list of players. Default: yes.
-    pub fn players(mut self, has_players: bool) -> Self {
-        self.config.ask.has_players = has_players;
-        self
-    }
-
-    /// Whether to send separate requests for rules, which a2s and ugp have. Default: yes.
-    pub fn rules(mut self, has_rules: bool) -> Self {
-        self.config.ask.has_rules = has_rules;
-        self
-    }
-
-    /// Whether to request only the short reply of the protocol. Default: no.
-    pub fn basic(mut self, is_basic: bool) -> Self {
-        self.config.ask.depth = if is_basic { Depth::Basic } else { Depth::Full };
-        self
-    }
-
-    /// Auth token, for protocols that use one.
-    pub fn auth_token(mut self, token: impl Into<Secret>) -> Self {
-        self.config.ask.auth_token = Some(token.into());
-        self
-    }
-
-    /// Character set of texts that are not UTF-8, in protocols that declare none. Default: a guess
-    /// by content.
-    pub fn charset(mut self, charset: Charset) -> Self {
-        self.config.ask.charset = Some(charset);
-        self
-    }
+    query_setters!(retries: 3);
 
     /// Host name to send instead of that of the target, for proxies that choose a server by it.
     pub fn send_host(mut self, host: impl AsRef<str>) -> Self {
@@ -90,12 +43,6 @@ impl ClientBuilder {
     /// Whether to begin connections over TCP with a PROXY protocol header. Default: no.
     pub fn proxy_header(mut self, has_header: bool) -> Self {
         self.config.has_proxy_header = has_header;
-        self
-    }
-
-    /// Whether to reject replies that deviate from the protocol. Default: no.
-    pub fn strict(mut self, is_strict: bool) -> Self {
-        self.config.is_strict = is_strict;
         self
     }
 

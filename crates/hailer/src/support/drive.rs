@@ -22,6 +22,7 @@
 //! messages, which count like datagrams. See [`ExchangeDriver::stream`].
 
 use hailer_proto::{Exchange, Fault, Frame, Input, Route, Status, Step};
+use std::fmt;
 use std::time::Duration;
 
 /// Stages of most exchanges. More take an allocation.
@@ -113,7 +114,7 @@ pub enum ExchangeError {
     /// The server sent an invalid reply, or a refusal.
     Fault {
         /// Fault of the reply.
-        fault: Fault,
+        fault: Box<Fault>,
         /// Datagram with the fault.
         datagram: Vec<u8>,
     },
@@ -122,6 +123,14 @@ pub enum ExchangeError {
         /// Bytes received.
         bytes: usize,
     },
+}
+
+impl ExchangeError {
+    /// Creates the error of an invalid reply or a refusal.
+    fn fault(fault: Fault, datagram: Vec<u8>) -> Self {
+        let fault = Box::new(fault);
+        Self::Fault { fault, datagram }
+    }
 }
 
 /// Driver of one exchange.
@@ -158,6 +167,15 @@ pub struct ExchangeDriver {
     stream: Option<Box<StreamBuffer>>,
     /// Whether the server has closed the last connection, and no other was opened.
     is_closed: bool,
+}
+
+impl fmt::Debug for ExchangeDriver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExchangeDriver")
+            .field("sent", &self.sent)
+            .field("received", &self.received)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Shorter limits until the first useful reply.
@@ -687,7 +705,7 @@ impl ExchangeDriver {
                         self.fault = Some(Box::new((fault, datagram)));
                         return self.give_up(now);
                     }
-                    return Action::End(Err(ExchangeError::Fault { fault, datagram }));
+                    return Action::End(Err(ExchangeError::fault(fault, datagram)));
                 }
             }
         }
@@ -720,19 +738,17 @@ impl ExchangeDriver {
         }
         if let Some(fault) = self.fault.take() {
             let (fault, datagram) = *fault;
-            return Action::End(Err(ExchangeError::Fault { fault, datagram }));
+            return Action::End(Err(ExchangeError::fault(fault, datagram)));
         }
         if let Some((fault, datagram)) = self.incomplete_message() {
-            return Action::End(Err(ExchangeError::Fault { fault, datagram }));
+            return Action::End(Err(ExchangeError::fault(fault, datagram)));
         }
         Action::End(Err(if self.is_closed {
-            ExchangeError::Fault {
-                fault: Fault::Refused {
-                    reason: "it closed the connection without a reply",
-                    endpoints: &[],
-                },
-                datagram: Vec::new(),
-            }
+            let fault = Fault::Refused {
+                reason: "it closed the connection without a reply",
+                endpoints: &[],
+            };
+            ExchangeError::fault(fault, Vec::new())
         } else {
             ExchangeError::Silence {
                 after: now.saturating_sub(self.started),

@@ -13,6 +13,7 @@
 //! - [`pattern`] matches names with `*`.
 //! - [`accept`] reacts to connections that cannot be accepted. [`listen`] accepts them within limits.
 //! - [`metrics_format`] converts metrics to the format that a client accepts.
+//! - `setters` has the methods that builders of queries share.
 //! - `readiness` watches batched datagram sockets.
 //! - `link` connects to Redis, and `unix` listens on files.
 //!
@@ -41,6 +42,7 @@ pub mod proxy_protocol;
 #[cfg(any(feature = "respond", feature = "sweep"))]
 pub(crate) mod readiness;
 pub mod report;
+pub(crate) mod setters;
 #[cfg(all(unix, feature = "sources"))]
 pub mod unix;
 

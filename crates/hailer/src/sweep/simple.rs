@@ -2,14 +2,15 @@
 //!
 //! In: targets, one value after the other. Out: results, to a function or an iterator.
 //!
-//! May import: `crate::sweep`, `crate::sweep::io`, `crate::sweep::targets`, `crate::target`,
-//! `hailer_proto`.
+//! May import: `crate::support`, `crate::sweep`, `crate::sweep::io`, `crate::sweep::targets`,
+//! `crate::target`, `hailer_proto`.
 
 use super::io::{run, run_threads};
 use super::targets::{Collector, Exclusions, ListSource, Shard, SourceConfig};
 use super::{Counts, DefaultKinds, ListError, ProbeResult, Progress, Sink, SweepConfig, TcpClose};
+use crate::support::setters::query_setters;
 use crate::target::TargetError;
-use hailer_proto::{Charset, Depth, Game, Protocol, Secret};
+use hailer_proto::{Game, Protocol};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
@@ -88,6 +89,8 @@ impl Sweep {
         }
     }
 
+    query_setters!(retries: 2);
+
     /// Skips these addresses and ranges, also those that a name leads to. Default: the addresses
     /// that no server can have.
     pub fn exclude<T: Into<String>>(mut self, ranges: impl IntoIterator<Item = T>) -> Self {
@@ -153,25 +156,6 @@ impl Sweep {
         self
     }
 
-    /// Longest time to wait for a reply, before a retry. Default: 1 s.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.config.limits.timeout = timeout;
-        self
-    }
-
-    /// Retries after a timeout, at most 254. Default: 2.
-    pub fn retries(mut self, retries: u32) -> Self {
-        self.config.limits.retries = retries;
-        self
-    }
-
-    /// Longest time for one query, including retries. Default: 10 s, or `timeout × (retries + 1)`
-    /// if that is longer.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-
     /// Threads that query servers; 0 counts as 1. Rates and limits are for all of them together.
     /// Default: 1.
     pub fn threads(mut self, threads: usize) -> Self {
@@ -195,43 +179,6 @@ impl Sweep {
     /// Memory for incomplete answers, in bytes. Default: 256 MiB.
     pub fn max_memory(mut self, bytes: usize) -> Self {
         self.config.max_memory = bytes;
-        self
-    }
-
-    /// Auth token, for protocols that use one.
-    pub fn auth_token(mut self, token: impl Into<Secret>) -> Self {
-        self.config.ask.auth_token = Some(token.into());
-        self
-    }
-
-    /// Whether to request the list of players. Default: yes.
-    pub fn players(mut self, has_players: bool) -> Self {
-        self.config.ask.has_players = has_players;
-        self
-    }
-
-    /// Whether to send separate requests for rules, which a2s and ugp have. Default: yes.
-    pub fn rules(mut self, has_rules: bool) -> Self {
-        self.config.ask.has_rules = has_rules;
-        self
-    }
-
-    /// Whether to request only the short reply of the protocol. Default: no.
-    pub fn basic(mut self, is_basic: bool) -> Self {
-        self.config.ask.depth = if is_basic { Depth::Basic } else { Depth::Full };
-        self
-    }
-
-    /// Character set of texts that are not UTF-8, in protocols that declare none. Default: a guess
-    /// by content.
-    pub fn charset(mut self, charset: Charset) -> Self {
-        self.config.ask.charset = Some(charset);
-        self
-    }
-
-    /// Whether to reject replies that deviate from the protocol. Default: no.
-    pub fn strict(mut self, is_strict: bool) -> Self {
-        self.config.is_strict = is_strict;
         self
     }
 

@@ -2,8 +2,8 @@
 
 use crate::model::{Player, Status, Value, is_control};
 use crate::protocol::{
-    Ask, Connection, ConnectionStep, Direction, Explanation, Frame, Received, Responder, Step,
-    Verdict,
+    Ask, Connection, ConnectionStep, Direction, Explanation, Frame, Options, Received, Responder,
+    ResponderResult, Step, Verdict,
 };
 use crate::token::Epoch;
 use crate::wire::{Deviation, Error, Notes, Reader, by_content, cut};
@@ -143,13 +143,12 @@ pub(super) struct Guest {
 }
 
 /// Responder of one server.
-pub(super) struct CommandResponder<R>(Arc<R>);
+struct CommandResponder<R>(Arc<R>);
 
-impl<R: Replies> CommandResponder<R> {
-    /// Creates a responder with these replies.
-    pub(super) fn new(replies: R) -> Self {
-        Self(Arc::new(replies))
-    }
+/// Returns a responder with these replies. It has no options.
+pub(super) fn respond(options: &Options, replies: impl Replies) -> ResponderResult {
+    options.check(&[])?;
+    Ok(Arc::new(CommandResponder(Arc::new(replies))))
 }
 
 impl<R: Replies> Responder for CommandResponder<R> {

@@ -189,10 +189,7 @@ fn has(game: Option<&Game>, quirk: Quirk) -> bool {
 fn is_online(error: &Error, game: Option<&Game>) -> Option<bool> {
     match error {
         Error::Refused { .. } | Error::Deviates { .. } => Some(true),
-        Error::Malformed {
-            fault: Fault::Kicked(_),
-            ..
-        } => Some(true),
+        Error::Malformed { fault, .. } if matches!(**fault, Fault::Kicked(_)) => Some(true),
         Error::PortClosed { .. } => Some(false),
         // Something else than the server may have sent what was received.
         Error::Silence { transcript, .. } => (transcript.received == 0).then_some(false),

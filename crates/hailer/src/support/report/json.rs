@@ -708,7 +708,7 @@ mod tests {
             prop_assert_eq!(&serde_json::from_str::<Answer>(&serde_json::to_string(&answer).unwrap()).unwrap(), &answer);
             check(&AnswerLine::failed(&target, &Error::Silence { transcript: Box::new(transcript.clone()), after: answer.latency }));
             check(&AnswerLine::failed(&target, &Error::NameNotFound { name: target.clone() }));
-            let fault = hailer_proto::Fault::Misbehaved("nonsense");
+            let fault = Box::new(hailer_proto::Fault::Misbehaved("nonsense"));
             check(&AnswerLine::failed(&target, &Error::Malformed { transcript: Box::new(transcript), fault, datagram: target.repeat(10).into() }));
         }
     }

@@ -27,7 +27,7 @@ use std::time::Duration;
 pub const SCHEMA: &str = "hailer/answer/2";
 
 /// Result of querying one target.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 pub struct AnswerLine<'a> {
     schema: &'static str,
     target: &'a str,

@@ -18,10 +18,10 @@ mod server;
 
 use crate::model::{Extra, Status, Text};
 use crate::protocol::{Composed, Doc, Info};
-use crate::protocols::teamspeak::command_lines::CommandResponder;
+use crate::protocols::teamspeak::command_lines::respond;
 use crate::sample;
 use crate::wire::deviations;
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, vec::Vec};
 
 deviations! {
     NO_LIST "no-list" "the server refuses to send the list of players, or sends none";
@@ -56,11 +56,7 @@ static INFO: Info = Info {
 pub static PROTOCOL: Composed = Composed {
     info: &INFO,
     exchange: |ask, _| Box::new(client::Query::new(ask)),
-    responder: Some(|status, _, options| {
-        options.check(INFO.options)?;
-        let replies = server::Server::new(status);
-        Ok(Arc::new(CommandResponder::new(replies)))
-    }),
+    responder: Some(|status, _, options| respond(options, server::Server::new(status))),
     sample: sample_status,
     explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
 };

@@ -149,8 +149,8 @@ impl Replies for Server {
 mod tests {
     use super::*;
     use crate::model::{Extra, Player};
-    use crate::protocol::Responder;
-    use crate::protocols::teamspeak::command_lines::CommandResponder;
+    use crate::protocol::Options;
+    use crate::protocols::teamspeak::command_lines::respond;
     use crate::token::Epoch;
 
     /// Returns the reply to commands of a server with one player.
@@ -160,7 +160,7 @@ mod tests {
         player.extra.push(Extra::new("channel", 7_i64));
         let mut status = Status::default();
         status.players.set_list([player].into());
-        let responder = CommandResponder::new(Server::new(&status));
+        let responder = respond(&Options::default(), Server::new(&status)).unwrap();
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut connection = responder.connection(from).unwrap();
         connection.open(&mut Vec::new());

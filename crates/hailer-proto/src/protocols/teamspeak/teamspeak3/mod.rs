@@ -21,10 +21,10 @@ mod server;
 
 use crate::model::{Address, Extra, Status, Text};
 use crate::protocol::{Composed, Doc, Info};
-use crate::protocols::teamspeak::command_lines::CommandResponder;
+use crate::protocols::teamspeak::command_lines::respond;
 use crate::sample;
 use crate::wire::deviations;
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, vec::Vec};
 
 deviations! {
     OTHER_GREETING "other-greeting" "the first line is another name than `TS3`, as of TeaSpeak; a line of welcome follows it";
@@ -73,11 +73,7 @@ static INFO: Info = Info {
 pub static PROTOCOL: Composed = Composed {
     info: &INFO,
     exchange: |ask, _| Box::new(client::Query::new(ask)),
-    responder: Some(|status, _, options| {
-        options.check(INFO.options)?;
-        let replies = server::Server::new(status);
-        Ok(Arc::new(CommandResponder::new(replies)))
-    }),
+    responder: Some(|status, _, options| respond(options, server::Server::new(status))),
     sample: sample_status,
     explain: |bytes, seen, notes| message::explain(bytes, seen.direction(), notes),
 };

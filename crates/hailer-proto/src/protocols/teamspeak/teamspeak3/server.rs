@@ -232,13 +232,13 @@ impl Replies for Server {
 mod tests {
     use super::*;
     use crate::model::{Extra, Player};
-    use crate::protocol::Responder;
-    use crate::protocols::teamspeak::command_lines::CommandResponder;
+    use crate::protocol::Options;
+    use crate::protocols::teamspeak::command_lines::respond;
     use crate::token::Epoch;
 
     /// Returns the reply to a command after the virtual server was selected.
     fn reply(status: &Status, command: &str) -> String {
-        let responder = CommandResponder::new(Server::new(status));
+        let responder = respond(&Options::default(), Server::new(status)).unwrap();
         let from = "192.0.2.7:50000".parse().unwrap();
         let mut connection = responder.connection(from).unwrap();
         connection.open(&mut Vec::new());
