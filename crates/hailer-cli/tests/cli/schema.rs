@@ -177,6 +177,8 @@ fn sweeps_match_the_schemas() {
     );
     output.out = std::fs::read_to_string(&summary).unwrap();
     let summary = &check("sweep-summary-v2.json", &output)[0];
+    let read: hailer::sweep::Summary = serde_json::from_value(summary.clone()).unwrap();
+    assert_eq!(serde_json::to_value(read).unwrap(), *summary);
     assert_eq!(
         (&summary["end"], &summary["probes"]),
         (&"finished".into(), &(2 * datagram).into())

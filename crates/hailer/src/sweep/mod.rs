@@ -30,6 +30,7 @@ mod engine;
 mod error;
 mod io;
 mod simple;
+mod summary;
 mod targets;
 
 pub use engine::{
@@ -39,6 +40,7 @@ pub use error::ListError;
 pub(crate) use error::{MAX_KINDS, MAX_PROBES};
 pub use io::{max_connections, run, run_threads};
 pub use simple::{Results, Sweep, SweepError};
+pub use summary::{Summary, SweepEnd};
 pub use targets::{
     Collector, Exclusions, Item, ListSource, Name, Order, Shard, ShardError, Skipped, SourceConfig,
     StreamSource, Targets,
@@ -49,6 +51,7 @@ use crate::error::Error;
 use crate::support::drive::QueryLimits;
 use hailer_proto::{Ask, Game, Protocol};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -202,6 +205,16 @@ pub struct Progress<'a> {
     /// several threads, unless [`Sink::is_position_due`] requested it, and in the reports to the
     /// sink of one thread.
     pub position: &'a dyn Fn() -> Option<Position>,
+}
+
+impl fmt::Debug for Progress<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Progress")
+            .field("counts", self.counts)
+            .field("total", &self.total)
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Counts of a sweep. In JSON, a missing count is 0.

@@ -26,20 +26,16 @@ use crate::exit::{Exit, OrUsage, usage};
 use crate::files::append_suffix;
 use crate::print::{fields, stderr, table};
 use checkpoint::Checkpoint;
-use hailer::sweep::{Counts, Position, Skipped};
+use hailer::sweep::{Counts, Position, Skipped, Summary, SweepEnd};
 use options::OutputOptions;
 use output::{Output, OutputConfig};
 use progress::ProgressView;
-use serde::Serialize;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, IsTerminal, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use targets::Targets;
-
-/// Schema name and version of the summary.
-const SUMMARY: &str = "hailer/sweep-summary/2";
 
 pub(crate) fn run(args: &Sweep) -> anyhow::Result<Exit> {
     if matches!(args.writing.fields.as_slice(), [word] if ["list", "help"].contains(&word.as_str()))
@@ -320,17 +316,7 @@ fn remove(path: Option<&Path>) -> anyhow::Result<()> {
     }
 }
 
-/// Summary for programs, as in `schema/sweep-summary-v2.json`.
-#[derive(Serialize)]
-struct SweepSummary<'a> {
-    schema: &'static str,
-    end: &'static str,
-    duration_s: f64,
-    probes: Option<u64>,
-    counts: &'a Counts,
-    skipped: &'a Skipped,
-}
-
+/// Writes a summary for programs, as in `schema/sweep-summary-v2.json`.
 fn write_summary(
     path: &Path,
     cause: Option<Cause>,
@@ -340,18 +326,12 @@ fn write_summary(
     skipped: &Skipped,
 ) -> anyhow::Result<()> {
     let end = match cause {
-        None => "finished",
-        Some(Cause::Signal) => "signal",
-        Some(Cause::Time) => "time-limit",
+        None => SweepEnd::Finished,
+        Some(Cause::Signal) => SweepEnd::Signal,
+        Some(Cause::Time) => SweepEnd::TimeLimit,
     };
-    let summary = serde_json::to_string(&SweepSummary {
-        schema: SUMMARY,
-        end,
-        duration_s: (took.as_secs_f64() * 1e3).round() / 1e3,
-        probes: total,
-        counts: sum,
-        skipped,
-    })?;
+    let summary = Summary::new(end, took, total, sum.clone(), *skipped);
+    let summary = serde_json::to_string(&summary)?;
     let line = format!("{summary}\n");
     if path == Path::new("-") {
         return Ok(io::stdout().write_all(line.as_bytes())?);

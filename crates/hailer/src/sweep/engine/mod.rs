@@ -45,6 +45,7 @@ pub(crate) use pace::SharedLimits;
 use services::KindNumber;
 use siphasher::sip::SipHasher24;
 use std::collections::HashMap;
+use std::fmt;
 use std::hash::Hasher;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -141,6 +142,15 @@ pub struct SweepEngine {
     found: Vec<Id>,
     scratch: Vec<u8>,
     connections: Connections,
+}
+
+impl fmt::Debug for SweepEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SweepEngine")
+            .field("config", &self.config)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SweepEngine {
@@ -1084,7 +1094,7 @@ mod tests {
         );
         assert_eq!(kind(ExchangeError::Flood { bytes: 1 }), "flood");
         let fault = |fault| ExchangeError::Fault {
-            fault,
+            fault: Box::new(fault),
             datagram: Vec::new(),
         };
         assert_eq!(

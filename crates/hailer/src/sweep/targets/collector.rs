@@ -55,7 +55,7 @@ pub struct Targets {
 }
 
 /// An element of [`Targets`].
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
     /// An address, and what to query it in.
     Address(SocketAddr, TargetKind),

@@ -22,6 +22,7 @@ use crate::sweep::{Exclusions, ListError, Next, Position, ProbeSource, Skipped};
 use crate::target::TargetError;
 use siphasher::sip::SipHasher13;
 use std::collections::HashSet;
+use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::io::Read;
 use std::net::SocketAddr;
@@ -66,6 +67,14 @@ pub struct StreamSource {
     lookups: Lookups,
     shared: Arc<ReaderState>,
     digest: u64,
+}
+
+impl fmt::Debug for StreamSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamSource")
+            .field("total", &self.total)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The window is held back. Without this, it is drawn from until it is empty.

@@ -8,6 +8,7 @@ use super::order::{Order, Shard};
 use crate::sweep::engine::services::TargetKind;
 use crate::sweep::{Exclusions, Next, Position, ProbeSource};
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -61,6 +62,14 @@ pub struct ListSource {
     lookups: Lookups,
     /// Addresses of names of master servers, and the name that came first.
     listed: HashMap<SocketAddr, Arc<str>>,
+}
+
+impl fmt::Debug for ListSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ListSource")
+            .field("targets", &self.targets.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// A target, or the index of a name.
