@@ -17,6 +17,7 @@ use crate::state::StateTable;
 use crate::test_alert::TestAlerts;
 use crate::watchlist::{Watchlist, WatchlistError};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -65,6 +66,14 @@ pub struct Monitor {
     started: Millis,
     watchlist: Arc<dyn Watchlist>,
     node: Box<dyn Node>,
+}
+
+impl fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Monitor")
+            .field("started", &self.started)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Monitor {

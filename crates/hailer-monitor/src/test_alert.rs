@@ -2,6 +2,7 @@
 
 use crate::alert::CheckedConfig;
 use futures_util::future::BoxFuture;
+use std::fmt;
 use std::sync::Arc;
 
 /// Sends test notifications.
@@ -27,6 +28,12 @@ pub enum TestAlertError {
 
 /// Sends test notifications from the configuration alone, so that any node can do it.
 pub struct TestAlerts(Arc<CheckedConfig>);
+
+impl fmt::Debug for TestAlerts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TestAlerts").finish_non_exhaustive()
+    }
+}
 
 impl TestAlerts {
     /// Creates a sender for the receivers of a configuration.

@@ -8,6 +8,7 @@ use crate::poll::Poller;
 use crate::server::{NewServer, Server, ServerId, check};
 use crate::state::StateTable;
 use futures_util::future::BoxFuture;
+use std::fmt;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -67,6 +68,12 @@ impl From<HistoryError> for WatchlistError {
 /// Changes run one after the other: first in the history, then in the poller. A change that has
 /// begun is completed even if its caller is gone.
 pub struct LocalWatchlist(Arc<WatchlistState>);
+
+impl fmt::Debug for LocalWatchlist {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalWatchlist").finish_non_exhaustive()
+    }
+}
 
 struct WatchlistState {
     history: History,

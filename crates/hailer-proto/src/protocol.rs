@@ -77,6 +77,28 @@ pub struct Composed {
     pub explain: fn(&[u8], DatagramContext<'_>, &mut wire::Notes) -> Option<Explanation>,
 }
 
+impl fmt::Debug for Composed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Composed")
+            .field("id", &self.info.id)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Returns the server role of a protocol, or the error that it has none.
+pub(crate) fn respond(
+    make: Option<MakeResponder>,
+    info: &Info,
+    status: &Status,
+    keys: &Keys,
+    options: &Options,
+) -> ResponderResult {
+    match make {
+        Some(make) => make(status, keys, options),
+        None => Err(OptionError::no_responder(info)),
+    }
+}
+
 /// Returns the server role for a status, with keys and options.
 pub type MakeResponder = fn(&Status, &Keys, &Options) -> ResponderResult;
 
@@ -90,10 +112,7 @@ impl Protocol for Composed {
     }
 
     fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
-        match self.responder {
-            Some(responder) => responder(status, keys, options),
-            None => Err(OptionError::no_responder(self.info)),
-        }
+        respond(self.responder, self.info, status, keys, options)
     }
 
     fn sample(&self, seed: u64) -> Status {
@@ -598,8 +617,9 @@ pub enum Fault {
     Kicked(Excerpt),
 }
 
-/// Start of a text of a server: one line of at most 120 bytes, without control characters. Has no
-/// allocation, so that faults can be copied.
+/// Start of a text of a server: one line of at most 118 bytes, without control characters. Has no
+/// allocation, so that faults can be copied, and fits a fault of less than 128 bytes, which results of
+/// functions can hold in place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Excerpt {
     length: u8,
@@ -607,7 +627,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    const MAX_BYTES: usize = 120;
+    const MAX_BYTES: usize = 118;
 
     /// Copies the start of a text.
     pub fn new(text: &str) -> Self {

@@ -7,6 +7,8 @@
 //!
 //! May import: `hailer`, `hailer_minecraft`, `hailer_monitor`, `hailer_proto`.
 
+// Processes and sockets of tests, which no program has as members.
+#![allow(missing_debug_implementations)]
 #![allow(missing_docs, reason = "for tests only")]
 
 pub mod api;

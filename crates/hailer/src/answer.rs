@@ -3,12 +3,13 @@
 use crate::error::Error;
 use crate::merge;
 use crate::transcript::Transcript;
-use hailer_proto::Status;
+use hailer_proto::{Info, Status};
 use std::borrow::Cow;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Answer of a server. Its protocol is `answer.transcript.protocol`, and the server's address
-/// `answer.transcript.address`.
+/// Answer of a server: its [status](Self::status), [address](Self::address()), [latency](Self::latency)
+/// and [protocol](Self::protocol()).
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// Protocol, address and datagrams of the exchange.
@@ -34,6 +35,17 @@ impl Answer {
             sources: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// Returns the address of the server, with the port that answered.
+    pub fn address(&self) -> SocketAddr {
+        self.transcript.address
+    }
+
+    /// Returns the facts of the protocol, such as its `id`. Of merged answers, it is the protocol that
+    /// most fields are from.
+    pub fn protocol(&self) -> &'static Info {
+        self.transcript.protocol
     }
 
     /// Returns the answer, or an error if it deviates from the protocol and `strict` is set.

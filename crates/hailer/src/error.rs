@@ -80,7 +80,7 @@ pub enum Error {
         /// The exchange.
         transcript: Box<Transcript>,
         /// The fault, with field and offset if the bytes cannot be parsed.
-        fault: Fault,
+        fault: Box<Fault>,
         /// The datagram.
         datagram: Vec<u8>,
     },
@@ -254,18 +254,17 @@ impl Error {
         match failure {
             ExchangeError::Silence { after } => Self::Silence { transcript, after },
             ExchangeError::Flood { bytes } => Self::Flood { transcript, bytes },
-            ExchangeError::Fault {
-                fault: Fault::Refused { reason, endpoints },
-                ..
-            } => Self::Refused {
-                transcript,
-                reason,
-                endpoints,
-            },
-            ExchangeError::Fault { fault, datagram } => Self::Malformed {
-                transcript,
-                fault,
-                datagram,
+            ExchangeError::Fault { fault, datagram } => match *fault {
+                Fault::Refused { reason, endpoints } => Self::Refused {
+                    transcript,
+                    reason,
+                    endpoints,
+                },
+                _ => Self::Malformed {
+                    transcript,
+                    fault,
+                    datagram,
+                },
             },
         }
     }
@@ -363,7 +362,7 @@ impl Error {
         else {
             return None;
         };
-        let offset = match fault {
+        let offset = match &**fault {
             Fault::Malformed(error) => error.at.min(datagram.len()),
             _ => 0,
         };
@@ -418,11 +417,10 @@ impl Error {
             Self::Unreachable { .. } => ErrorKind::Unreachable,
             Self::PortClosed { .. } => ErrorKind::PortClosed,
             Self::Silence { .. } => ErrorKind::Silence,
-            Self::Refused { .. }
-            | Self::Malformed {
-                fault: Fault::Kicked(_),
-                ..
-            } => ErrorKind::Refused,
+            Self::Refused { .. } => ErrorKind::Refused,
+            Self::Malformed { fault, .. } if matches!(**fault, Fault::Kicked(_)) => {
+                ErrorKind::Refused
+            }
             Self::Malformed { .. } => ErrorKind::Malformed,
             Self::Flood { .. } => ErrorKind::Flood,
             Self::Deviates { .. } => ErrorKind::Deviates,
@@ -477,10 +475,9 @@ impl Error {
             Self::PortClosed { transcript } => port_closed(transcript),
             Self::Silence { transcript, after } => silence(transcript, *after),
             Self::Refused { reason, .. } => format!("refused by the server: {reason}"),
-            Self::Malformed {
-                fault: fault @ Fault::Kicked(_),
-                ..
-            } => format!("refused by the server: {fault}"),
+            Self::Malformed { fault, .. } if matches!(**fault, Fault::Kicked(_)) => {
+                format!("refused by the server: {fault}")
+            }
             Self::Malformed {
                 transcript,
                 fault,
@@ -549,10 +546,11 @@ impl Error {
             // a timeout.
             Self::Silence { .. } => 5,
             Self::Refused { .. } if is_stream => 5,
-            Self::Malformed {
-                fault: Fault::Malformed(_),
-                ..
-            } if is_stream => 5,
+            Self::Malformed { fault, .. }
+                if is_stream && matches!(**fault, Fault::Malformed(_)) =>
+            {
+                5
+            }
             Self::Flood { .. } => 6,
             Self::Malformed { .. } => 7,
             Self::Refused { .. } | Self::Deviates { .. } => 8,

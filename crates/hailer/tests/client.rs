@@ -564,11 +564,14 @@ async fn unreadable_replies_are_reported_with_field_offset_and_bytes() {
             let text = error.to_string();
             let Error::Malformed {
                 transcript,
-                fault: Fault::Malformed(fault),
+                fault,
                 datagram,
             } = error
             else {
                 panic!("{error:?}");
+            };
+            let Fault::Malformed(fault) = *fault else {
+                panic!("{fault:?}");
             };
             assert_eq!(
                 (transcript.address, transcript.protocol.id),

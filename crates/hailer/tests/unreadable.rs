@@ -160,7 +160,7 @@ fn broken(
                 Action::End(Err(hailer::support::drive::ExchangeError::Fault {
                     fault, ..
                 })) => {
-                    return Err(fault);
+                    return Err(*fault);
                 }
                 Action::End(Err(_)) => return Ok(None),
             };

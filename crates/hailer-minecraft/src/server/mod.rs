@@ -48,6 +48,7 @@ use client::{Client, Phase};
 use items::Item;
 use player::Player;
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 use world::World;
@@ -89,6 +90,15 @@ pub struct Server {
     next_tick: Option<Duration>,
     ticks: u64,
     time: i64,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("config", &self.config)
+            .field("ticks", &self.ticks)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Server {

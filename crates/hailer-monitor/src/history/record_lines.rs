@@ -7,6 +7,7 @@
 use super::HistoryError;
 use super::record::{Column, Kind, Record, Table};
 use serde_json::{Map, Value};
+use std::fmt;
 use std::io::{self, BufRead, Read, Write};
 
 /// Limit for a line of JSON, in bytes. The longest lines are events with two MOTDs.
@@ -25,6 +26,12 @@ pub enum Format {
 /// Writes records of the history in an export format.
 pub struct RecordWriter<W: Write> {
     to: LineSink<W>,
+}
+
+impl<W: Write> fmt::Debug for RecordWriter<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RecordWriter").finish_non_exhaustive()
+    }
 }
 
 enum LineSink<W: Write> {

@@ -44,6 +44,7 @@ use hailer::Target;
 use hailer::proto::Protocol;
 use hailer::sweep::{self, TcpClose};
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -173,6 +174,12 @@ pub struct Poller {
     shared: Arc<PollShared>,
     thread: Option<std::thread::JoinHandle<io::Result<()>>>,
     lookups: tokio::task::JoinHandle<()>,
+}
+
+impl fmt::Debug for Poller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Poller").finish_non_exhaustive()
+    }
 }
 
 struct PollShared {

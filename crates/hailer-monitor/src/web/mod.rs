@@ -40,6 +40,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::middleware;
 use axum::routing::{get, post};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
@@ -84,6 +85,14 @@ pub struct App {
     timeout: Duration,
     /// Tells event streams to end.
     closing: Arc<watch::Sender<bool>>,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App")
+            .field("title", &self.title)
+            .finish_non_exhaustive()
+    }
 }
 
 impl App {

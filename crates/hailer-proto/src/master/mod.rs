@@ -39,7 +39,7 @@ pub struct Master {
 }
 
 /// Transport of a list.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum MasterTransport {
     /// UDP, with a default port. The function builds the list for a path and a filter.
     Datagram(

@@ -5,6 +5,7 @@
 use super::{Player, Status, Value};
 
 /// An optional member of a `T`.
+#[derive(Debug)]
 pub struct Member<T> {
     /// Name in JSON and of the column.
     pub key: &'static str,

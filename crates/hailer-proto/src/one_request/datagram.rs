@@ -3,14 +3,15 @@
 use super::message::{self, Mark, Message, ReadReply};
 use crate::model::{Players, Status};
 use crate::protocol::{
-    Ask, Cookie, DatagramContext, Depth, Exchange, Explanation, Fault, Info, Input, OptionError,
-    Options, Protocol, ResponderResult, Step,
+    Ask, Cookie, DatagramContext, Depth, Exchange, Explanation, Fault, Info, Input, MakeResponder,
+    Options, Protocol, ResponderResult, Step, respond,
 };
 use crate::sample;
 use crate::token::Keys;
 use crate::wire::{Notes, Reader};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// Returns the forms of a request, at least one.
 pub type MakeRequests = fn(&Ask, Cookie) -> Vec<Vec<u8>>;
@@ -34,9 +35,17 @@ pub struct OneDatagram {
     /// Compares a reply with a request.
     pub is_answer: IsAnswer,
     /// The server role.
-    pub responder: Option<fn(&Status, &Keys, &Options) -> ResponderResult>,
+    pub responder: Option<MakeResponder>,
     /// As [`Protocol::sample`].
     pub sample: fn(u64) -> Status,
+}
+
+impl fmt::Debug for OneDatagram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneDatagram")
+            .field("id", &self.info.id)
+            .finish_non_exhaustive()
+    }
 }
 
 impl OneDatagram {
@@ -111,10 +120,7 @@ impl Protocol for OneDatagram {
     }
 
     fn responder(&self, status: &Status, keys: &Keys, options: &Options) -> ResponderResult {
-        match self.responder {
-            Some(responder) => responder(status, keys, options),
-            None => Err(OptionError::no_responder(self.info)),
-        }
+        respond(self.responder, self.info, status, keys, options)
     }
 
     fn sample(&self, seed: u64) -> Status {

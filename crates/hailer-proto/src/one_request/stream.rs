@@ -16,6 +16,7 @@ use crate::wire::{Error, Notes, Reader};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::SocketAddr;
 
 /// Returns whether bytes start with a whole request.
@@ -48,6 +49,14 @@ pub struct OneStream {
     pub is_request: Option<IsRequest>,
     /// As [`Protocol::sample`].
     pub sample: fn(u64) -> Status,
+}
+
+impl fmt::Debug for OneStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OneStream")
+            .field("id", &self.info.id)
+            .finish_non_exhaustive()
+    }
 }
 
 impl OneStream {

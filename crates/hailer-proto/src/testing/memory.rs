@@ -7,6 +7,7 @@ use crate::protocol::{
 use crate::token::Epoch;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::fmt;
 use core::net::SocketAddr;
 
 /// Largest number of datagrams of one reply.
@@ -22,6 +23,15 @@ pub struct Server<'a> {
     is_open: bool,
     /// Bytes received on the connection and not consumed.
     unread: Vec<u8>,
+}
+
+impl fmt::Debug for Server<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server")
+            .field("from", &self.from)
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
+    }
 }
 
 impl<'a> Server<'a> {

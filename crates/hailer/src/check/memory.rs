@@ -4,6 +4,7 @@ use super::wire::{Origin, Received, SocketId, Wire};
 use hailer_proto::protocol::PAUSE_MS;
 use hailer_proto::{ConnectionStep, Epoch, Responder, Transport};
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -35,6 +36,14 @@ pub struct MemoryWire {
     next_port: u16,
     /// Longest segment of a stream, in bytes.
     segment: usize,
+}
+
+impl fmt::Debug for MemoryWire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryWire")
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Returns the server side of a connection from an address. `None` refuses it.

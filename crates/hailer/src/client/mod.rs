@@ -139,6 +139,12 @@ impl fmt::Debug for Client {
 /// Results of [`Client::query_many`] as they arrive. Also a [`Stream`].
 pub struct QueryStream<'a, T>(BoxStream<'a, (T, Result<Answers, Error>)>);
 
+impl<T> fmt::Debug for QueryStream<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("QueryStream").finish_non_exhaustive()
+    }
+}
+
 impl<T> QueryStream<'_, T> {
     /// Waits for the next result and returns it with its target; `None` after the last.
     pub async fn next(&mut self) -> Option<(T, Result<Answers, Error>)> {

@@ -31,6 +31,7 @@ use hailer_proto::{
 };
 use socket2::{Domain, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +57,7 @@ const MAX_DATAGRAM: usize = 65_535;
 const SETTLE: Duration = Duration::from_millis(1_600);
 
 /// Configuration of a search.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SearchConfig {
     /// Interfaces to search.
@@ -152,6 +153,14 @@ pub struct Search<'a> {
     sightings: Arc<Mutex<Sightings>>,
 }
 
+impl fmt::Debug for Search<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Search")
+            .field("config", self.config)
+            .finish_non_exhaustive()
+    }
+}
+
 /// State of a search that its sockets share.
 #[derive(Default)]
 struct Sightings {
@@ -186,7 +195,7 @@ struct Sighting {
 }
 
 /// A server of the local network that has replied to a broadcast or announced itself.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct FoundServer {
     /// Its address.
     pub address: SocketAddr,

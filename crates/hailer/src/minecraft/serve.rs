@@ -13,6 +13,7 @@ use crate::support::accept::wait_after;
 use hailer_minecraft::crypto::KeyError;
 use hailer_minecraft::server::{ClientId, GameServerConfig, Server, ServerEvent, TICK};
 use std::collections::HashMap;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
@@ -77,6 +78,14 @@ pub struct GameServer {
     listeners: Vec<TcpListener>,
     shared: Arc<GameShared>,
     events: Option<mpsc::Receiver<ServerEvent>>,
+}
+
+impl fmt::Debug for GameServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GameServer")
+            .field("listeners", &self.listeners)
+            .finish_non_exhaustive()
+    }
 }
 
 struct GameShared {

@@ -10,6 +10,7 @@ use hailer_proto::model::Extra;
 use hailer_proto::protocol::JoinAttempt;
 use hailer_proto::{Info, Keys, OptionError, Options, Protocol, Responder, Status, Transport};
 use std::borrow::Cow;
+use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -20,6 +21,14 @@ use std::time::{Duration, SystemTime};
 /// datagrams.
 #[derive(Clone)]
 pub struct Board(Arc<Inner>);
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Board")
+            .field("protocols", &self.0.protocols)
+            .finish_non_exhaustive()
+    }
+}
 
 struct Inner {
     protocols: Vec<(&'static dyn Protocol, Options)>,

@@ -55,6 +55,7 @@ use axum::middleware;
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 pub(in crate::web) use problem::Problem;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -137,12 +138,26 @@ pub struct ApiBackend {
     pub health: HealthFn,
 }
 
+impl fmt::Debug for ApiBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApiBackend").finish_non_exhaustive()
+    }
+}
+
 /// Returns the current health of the monitor.
 pub type HealthFn = Arc<dyn Fn() -> MonitorHealth + Send + Sync>;
 
 /// The API. Clones share their state.
 #[derive(Clone)]
 pub struct Api(Arc<ApiState>);
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("config", &self.0.config)
+            .finish_non_exhaustive()
+    }
+}
 
 struct ApiState {
     parts: ApiBackend,

@@ -17,6 +17,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::{boxed::Box, format, vec::Vec};
 use core::cell::OnceCell;
+use core::fmt;
 use core::ops::Range;
 
 /// Member of a body with a secret.
@@ -92,6 +93,14 @@ pub struct HttpFiles {
     pub server: Option<fn(&Status) -> Vec<ServedFile>>,
     /// As [`Protocol::sample`].
     pub sample: fn(u64) -> Status,
+}
+
+impl fmt::Debug for HttpFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpFiles")
+            .field("id", &self.info.id)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Adds the content of a file to a status.

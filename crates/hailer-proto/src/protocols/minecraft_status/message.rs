@@ -794,6 +794,7 @@ impl Parts<'_> {
 }
 
 /// A login attempt of a client before 1.7, as far as it is complete.
+#[derive(Debug)]
 pub struct LegacyLogin {
     /// Name of the player.
     pub name: String,

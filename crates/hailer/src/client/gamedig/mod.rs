@@ -43,6 +43,7 @@ use crate::target::{Host, Target, TargetError};
 use hailer_proto::games::Game;
 use hailer_proto::model::Roster;
 use hailer_proto::{Ask, registry};
+use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
@@ -59,6 +60,14 @@ pub struct Gamedig {
     listen_udp_port: u16,
     names: Arc<NameResolver>,
     shared: Arc<SharedSockets>,
+}
+
+impl fmt::Debug for Gamedig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gamedig")
+            .field("listen_udp_port", &self.listen_udp_port)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A query that is ready to start.

@@ -13,6 +13,7 @@
 
 use super::bucket::SpentBucket;
 use crate::prefix::{network, network_address, source};
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -145,6 +146,14 @@ pub struct RateLimiter {
     total_packets: SpentBucket,
     sources: Box<[[Source; ROW_ENTRIES]]>,
     networks: Box<[[NetworkSpending; ROW_ENTRIES]]>,
+}
+
+impl fmt::Debug for RateLimiter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RateLimiter")
+            .field("budget", &self.budget)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Copy, Default)]

@@ -68,6 +68,7 @@ use hailer_proto::{
 use hailer_udp::Outbox;
 use siphasher::sip::SipHasher13;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::hash::Hasher;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -81,7 +82,7 @@ const MAX_DELAY: Duration = Duration::from_secs(60);
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Configuration of a [`Farm`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FarmConfig {
     /// Networks, as address and prefix length in bits. They must be inside 127.0.0.0/8.
@@ -187,6 +188,15 @@ pub struct Farm {
     max_connections: usize,
     services: Vec<ProtocolServers>,
     ports: Vec<PortServices>,
+}
+
+impl fmt::Debug for Farm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Farm")
+            .field("seed", &self.seed)
+            .field("variants", &self.variants)
+            .finish_non_exhaustive()
+    }
 }
 
 /// All servers of one protocol.
@@ -462,6 +472,15 @@ pub struct FarmPort<'a> {
     /// Buffer for a delayed reply.
     scratch: Vec<u8>,
     counts: FarmCounts,
+}
+
+impl fmt::Debug for FarmPort<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FarmPort")
+            .field("port", &self.port)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Counters of a farm since its start.

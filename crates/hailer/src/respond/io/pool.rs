@@ -39,6 +39,7 @@ use arc_swap::ArcSwap;
 use hailer_proto::Transport;
 use hailer_udp::{BATCH, Inbox, Outbox, Socket, SocketConfig};
 use mio::{Events, Poll, Registry, Token, Waker};
+use std::fmt;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +68,7 @@ const MAX_DRAIN_BATCHES: usize = 256;
 const PORT_ATTEMPTS: u32 = 16;
 
 /// A listening address, its responders and its optional relay.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ListenerConfig {
     /// Address to listen on. Port 0 selects any free port, the same for both transports. Several
     /// listeners with the same address and another port share its socket for connections, by the
@@ -162,6 +163,14 @@ pub struct ResponderPool {
     workers: Vec<JoinHandle<()>>,
     /// Thread of the connections, which starts with the first listener that has a stream protocol.
     streams: Mutex<Option<StreamThread>>,
+}
+
+impl fmt::Debug for ResponderPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResponderPool")
+            .field("addresses", &self.addresses())
+            .finish_non_exhaustive()
+    }
 }
 
 struct PoolState {

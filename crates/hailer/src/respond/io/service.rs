@@ -10,6 +10,7 @@ use crate::respond::engine::reply::{DatagramVerdict, Moment, continue_reply, jud
 use crate::respond::{Board, Budget, Counts, MAX_REQUEST, RateLimiter, reason};
 use hailer_proto::Epoch;
 use hailer_udp::{Outbox, Received};
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 use tokio::net::UdpSocket;
@@ -22,6 +23,15 @@ pub struct Service {
     /// Datagrams of the last reply.
     replies: Outbox,
     counts: Counts,
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service")
+            .field("board", &self.board)
+            .field("counts", &self.counts)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A datagram that no protocol claims, with what is needed to handle it.

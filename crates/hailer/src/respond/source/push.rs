@@ -89,6 +89,14 @@ pub struct PushTarget {
     statuses: watch::Sender<Option<TimedStatus>>,
 }
 
+impl fmt::Debug for PushTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PushTarget")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
 impl PushTarget {
     /// Creates a receiver at `/status/NAME`, or at `/status` without a name.
     pub fn new(
@@ -112,6 +120,14 @@ impl PushTarget {
 pub struct Push {
     listener: PushListener,
     targets: Arc<[PushTarget]>,
+}
+
+impl fmt::Debug for Push {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Push")
+            .field("targets", &self.targets)
+            .finish_non_exhaustive()
+    }
 }
 
 enum PushListener {
