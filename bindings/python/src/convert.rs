@@ -165,8 +165,7 @@ fn title<'py>(
     name: Option<&PlainText<'_, 'py>>,
     motd: Option<&PlainText<'_, 'py>>,
 ) -> Option<Bound<'py, PyString>> {
-    let plain = |text: Option<&PlainText<'_, 'py>>| text.map(|text| &*text.plain);
-    let title = Status::title_of(plain(name), plain(motd))?;
+    let title = Status::title_of(name.map(|text| &*text.plain), motd.map(|text| &*text.plain))?;
     let whole = [name, motd]
         .into_iter()
         .flatten()
