@@ -9,6 +9,7 @@ use hailer::proto::joins::{self, FAMILIES};
 use hailer::proto::registry;
 use hailer::respond::{Board, Counts, ListenerConfig, PoolConfig, ResponderPool};
 use hailer_testkit::{npm, vector};
+use quinn::{ConnectionError, TransportErrorCode};
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -403,11 +404,28 @@ fn queries_scans_and_forged_datagrams_wake_nothing() {
 async fn clients_of_quic_wake_the_game_and_join() {
     let mut door = Door::new(&["onequery"]);
     let to = door.address();
+    let status = Status {
+        motd: Some(hailer::proto::Text::unformatted("Starting, join again")),
+        ..Status::default()
+    };
+    door.board.publish(&status).unwrap();
+    // The connection that wakes the game cannot continue with it, and reads why.
     let first = client(Ipv4Addr::LOCALHOST.into());
     let connecting = first.connect(to, "localhost").unwrap();
-    let joined = tokio::task::block_in_place(|| door.joined());
-    assert_eq!(joined.0.port(), first.local_addr().unwrap().port());
-    drop(connecting);
+    let closed = timeout(LIMIT, connecting).await.unwrap().unwrap_err();
+    let ConnectionError::ConnectionClosed(close) = &closed else {
+        panic!("{closed:?}");
+    };
+    assert_eq!(close.error_code, TransportErrorCode::CONNECTION_REFUSED);
+    assert_eq!(close.reason, "Starting, join again");
+    let (source, host) = loop {
+        let Request::Join { source, attempt } = door.requests.recv().await.unwrap() else {
+            continue;
+        };
+        break (source, attempt.host);
+    };
+    assert_eq!(source.port(), first.local_addr().unwrap().port());
+    assert_eq!(host, "localhost", "SNI");
     let game = game();
     door.show(State::Starting, game);
     tokio::time::sleep(Duration::from_millis(300)).await;

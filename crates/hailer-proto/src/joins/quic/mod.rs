@@ -1,10 +1,20 @@
 //! QUIC: a Retry, and an Initial that returns its token (spec/joins.md#3).
+//!
+//! In: datagrams of clients. Out: a Retry, the join with the name of the server, the close of a
+//! connection.
+//!
+//! May import: `crate::joins`, `crate::protocol`, `crate::token`, `crate::wire`.
 
+mod cipher;
+mod hello;
+
+use self::cipher::{Ghash, PacketKeys, TAG_LENGTH};
 use super::{JoinDetector, JoinFamily, JoinVerdict, Tokens, bytes_at};
 use crate::protocol::{Amplification, JoinAttempt};
 use crate::token::{Epoch, Keys};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use compact_str::CompactString;
 use core::net::SocketAddr;
 use subtle::ConstantTimeEq;
 
@@ -23,8 +33,10 @@ const TOKEN_MARK: [u8; 8] = *b"hailer\0\x01";
 const TOKEN_LENGTH: usize = TOKEN_MARK.len() + 16;
 /// Length of our connection ids.
 const ID_LENGTH: usize = 8;
-/// Length of the integrity tag of a Retry.
-const TAG_LENGTH: usize = 16;
+/// Longest reason of a close in bytes.
+const MAX_REASON: usize = 200;
+/// Frame that closes a connection, its error (refused), and the type of the frame at fault (none).
+const CLOSE: [u8; 3] = [0x1C, 0x02, 0x00];
 /// Longest Retry in bytes.
 const MAX_RETRY: usize = 1 + 4 + 1 + MAX_ID + 1 + ID_LENGTH + TOKEN_LENGTH + TAG_LENGTH;
 const PURPOSE: u8 = b'q';
@@ -51,6 +63,9 @@ struct Version {
     factor: u128,
     /// AES-128 of the nonce of the version and the number 1, which masks the tag.
     mask: u128,
+    /// Start of the keys of Initial packets, and of their labels.
+    salt: [u8; 20],
+    prefix: &'static [u8],
 }
 
 /// Versions 1 (RFC 9001, section 5.8) and 2 (RFC 9369, section 3.3.3). Key and nonce of the tag are
@@ -62,6 +77,8 @@ static VERSIONS: [Version; 2] = [
         retry: 0x30,
         factor: 0x7295_6A45_4FFA_FF54_85A1_3A12_44D0_1D47,
         mask: 0x555E_4B74_9355_6EEA_AF75_D35B_D7FB_A5D8,
+        salt: *b"\x38\x76\x2C\xF7\xF5\x59\x34\xB3\x4D\x17\x9A\xE6\xA4\xC8\x0C\xAD\xCC\xBB\x7F\x0A",
+        prefix: b"quic",
     },
     Version {
         number: 0x6B33_43CF,
@@ -69,6 +86,8 @@ static VERSIONS: [Version; 2] = [
         retry: 0x00,
         factor: 0x65F6_BEE1_0D70_0EDA_919C_5C69_78E4_7A5D,
         mask: 0x4E90_1396_E3A9_359F_4535_B65E_5AD6_AE51,
+        salt: *b"\x0D\xED\xE3\xDE\xF7\x00\xA6\xDB\x81\x93\x81\xBE\x6E\x26\x9D\xCB\xF9\xBD\x2E\xD9",
+        prefix: b"quicv2",
     },
 ];
 
@@ -78,6 +97,8 @@ struct Initial<'a> {
     to: &'a [u8],
     from: &'a [u8],
     token: &'a [u8],
+    /// What follows the token: the length of the rest of the packet, its number and its text.
+    rest: &'a [u8],
 }
 
 impl<'a> Initial<'a> {
@@ -96,12 +117,13 @@ impl<'a> Initial<'a> {
             let (to, rest) = id(bytes.get(5..)?)?;
             let (from, rest) = id(rest)?;
             let (length, rest) = variable_number(rest)?;
-            let token = rest.get(..usize::try_from(length).ok()?)?;
+            let (token, rest) = rest.split_at_checked(usize::try_from(length).ok()?)?;
             Some(Self {
                 version,
                 to,
                 from,
                 token,
+                rest,
             })
         };
         Some(fields().ok_or("malformed"))
@@ -165,7 +187,10 @@ impl JoinDetector for Detector {
         };
         if let Some(token) = initial.token.strip_prefix(&TOKEN_MARK) {
             return if self.is_accepted(from, epoch, token, initial.to) {
-                JoinVerdict::Join(JoinAttempt::default())
+                JoinVerdict::Join(JoinAttempt {
+                    host: server_name(&initial, bytes).unwrap_or_default(),
+                    ..JoinAttempt::default()
+                })
             } else {
                 JoinVerdict::Drop("token")
             };
@@ -178,6 +203,86 @@ impl JoinDetector for Detector {
         write_retry(&initial, id, token, out);
         JoinVerdict::Challenge
     }
+
+    /// A connection that followed our Retry never reaches the game, so it is closed with the reason. The
+    /// next one does.
+    fn dismiss(&self, join: &[u8], reason: &str, _may_wait: bool, out: &mut Vec<u8>) -> bool {
+        let Some(Ok(initial)) = Initial::read(join) else {
+            return false;
+        };
+        write_close(&initial, crate::wire::cut(reason, MAX_REASON), out);
+        true
+    }
+}
+
+/// Appends an Initial that closes the connection.
+fn write_close(initial: &Initial<'_>, reason: &str, out: &mut Vec<u8>) {
+    let version = initial.version;
+    let keys = PacketKeys::new(&version.salt, initial.to, b"server in", version.prefix);
+    let start = out.len();
+    // The packet number has one byte.
+    out.push(LONG_HEADER | version.initial);
+    out.extend(version.number.to_be_bytes());
+    out.push(initial.from.len() as u8);
+    out.extend(initial.from);
+    out.push(initial.to.len() as u8);
+    out.extend(initial.to);
+    // No token.
+    out.push(0);
+    let two_bytes = |number: usize| (number as u16 | 0x4000).to_be_bytes();
+    let length = CLOSE.len() + 2 + reason.len();
+    out.extend(two_bytes(1 + length + TAG_LENGTH));
+    let number_at = out.len();
+    out.push(0);
+    let text_at = out.len();
+    out.extend(CLOSE);
+    out.extend(two_bytes(reason.len()));
+    out.extend(reason.as_bytes());
+    if let Some(text) = out.get_mut(text_at..) {
+        keys.apply(0, text);
+    }
+    let header = out.get(start..text_at).unwrap_or_default();
+    let text = out.get(text_at..).unwrap_or_default();
+    let tag = keys.tag(0, header, text);
+    out.extend(tag);
+    let sample = bytes_at(out, number_at + 4).unwrap_or_default();
+    let [first, number, ..] = keys.mask(sample);
+    for (at, mask) in [(start, first & 0x0F), (number_at, number)] {
+        if let Some(byte) = out.get_mut(at) {
+            *byte ^= mask;
+        }
+    }
+}
+
+/// Returns the name of the server that a client connects to, if its Initial shows it.
+fn server_name(initial: &Initial<'_>, bytes: &[u8]) -> Option<CompactString> {
+    let version = initial.version;
+    let keys = PacketKeys::new(&version.salt, initial.to, b"client in", version.prefix);
+    let (length, rest) = variable_number(initial.rest)?;
+    let number_at = bytes.len() - rest.len();
+    let body = rest.get(..usize::try_from(length).ok()?)?;
+    let [mask, masks @ ..] = keys.mask(bytes_at(body, 4)?);
+    let first = bytes.first()? ^ mask & 0x0F;
+    let number_length = usize::from(first & 0x03) + 1;
+    let (number, text) = body.split_at_checked(number_length)?;
+    let number: Vec<u8> = number
+        .iter()
+        .zip(masks)
+        .map(|(byte, mask)| byte ^ mask)
+        .collect();
+    let mut header = bytes.get(..number_at)?.to_vec();
+    *header.first_mut()? = first;
+    header.extend(&number);
+    let number = number
+        .iter()
+        .fold(0, |all, byte| all << 8 | u32::from(*byte));
+    let (text, tag) = text.split_at_checked(text.len().checked_sub(TAG_LENGTH)?)?;
+    if keys.tag(number, &header, text) != tag {
+        return None;
+    }
+    let mut text = text.to_vec();
+    keys.apply(number, &mut text);
+    hello::server_name(&text)
 }
 
 /// Appends a Retry.
@@ -201,41 +306,9 @@ fn write_retry(initial: &Initial<'_>, id: [u8; ID_LENGTH], token: [u8; 16], out:
 /// knows the key; so constant time is not needed.
 fn integrity_tag(version: &Version, first_id: &[u8], retry: &[u8]) -> u128 {
     let length = [first_id.len() as u8];
-    let data = length.iter().chain(first_id).chain(retry);
-    let bits = 8 * (1 + first_id.len() + retry.len()) as u128;
-    let mut hash = 0;
-    let mut block = 0;
-    let mut filled = 0;
-    for byte in data {
-        block |= u128::from(*byte) << (120 - 8 * filled);
-        filled += 1;
-        if filled == 16 {
-            hash = multiply(hash ^ block, version.factor);
-            (block, filled) = (0, 0);
-        }
-    }
-    if filled > 0 {
-        hash = multiply(hash ^ block, version.factor);
-    }
-    // The lengths of the additional data and of the text, in bits.
-    multiply(hash ^ bits << 64, version.factor) ^ version.mask
-}
-
-/// Multiplies in the field of GCM, in which the first bit has the lowest exponent.
-fn multiply(number: u128, factor: u128) -> u128 {
-    let mut product = 0;
-    let mut power = factor;
-    for bit in (0..128).rev() {
-        if number >> bit & 1 == 1 {
-            product ^= power;
-        }
-        let is_over = power & 1 == 1;
-        power >>= 1;
-        if is_over {
-            power ^= 0xE1 << 120;
-        }
-    }
-    product
+    let mut hash = Ghash::new(version.factor);
+    hash.update(length.iter().chain(first_id).chain(retry));
+    hash.finish(1 + first_id.len() + retry.len(), 0) ^ version.mask
 }
 
 #[cfg(test)]

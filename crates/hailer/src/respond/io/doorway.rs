@@ -184,7 +184,7 @@ fn dismiss(
     out: &mut Vec<u8>,
 ) -> usize {
     let start = out.len();
-    let text = if may_wait { None } else { board.motd() };
+    let text = board.motd();
     detector.dismiss(join, text.as_deref().unwrap_or_default(), may_wait, out);
     out.len() - start
 }
