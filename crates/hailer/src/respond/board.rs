@@ -31,7 +31,7 @@ impl fmt::Debug for Board {
 }
 
 struct Inner {
-    protocols: Vec<(&'static dyn Protocol, Options)>,
+    protocols: Protocols,
     /// Status and keys of the responders. Only writers lock it.
     source: Mutex<(Status, Keys)>,
     /// Ways to join over UDP. Only writers lock it, after `source`.
@@ -39,6 +39,8 @@ struct Inner {
     published: ArcSwap<Published>,
     join_hook: ArcSwapOption<JoinHook>,
     entrance: ArcSwapOption<Entrance>,
+    /// Replaces the option `kick`.
+    kick: ArcSwapOption<String>,
     stream_config: ArcSwap<StreamConfig>,
 }
 
@@ -58,6 +60,9 @@ pub struct StreamConfig {
     /// gets connections that join, and those of no protocol.
     pub relay: Option<Entrance>,
 }
+
+/// Protocols with their options, in the order in which requests are offered to them.
+type Protocols = Vec<(&'static dyn Protocol, Options)>;
 
 /// Called for each attempt to join the game.
 struct JoinHook(Box<JoinCallback>);
@@ -122,6 +127,7 @@ impl Board {
             published: ArcSwap::from_pointee(published),
             join_hook: ArcSwapOption::empty(),
             entrance: ArcSwapOption::empty(),
+            kick: ArcSwapOption::empty(),
             stream_config: ArcSwap::default(),
         })))
     }
@@ -132,6 +138,16 @@ impl Board {
     /// A protocol cannot build a responder for the status. The old status stays.
     pub fn publish(&self, status: &Status) -> Result<(), OptionError> {
         self.rebuild(false, |source| source.0 = status.clone())
+    }
+
+    /// Replaces the status, and the text that ends an attempt to join: the option `kick` of the
+    /// protocols that [report them](hailer_proto::Info::has_join_attempts).
+    ///
+    /// # Errors
+    /// As in [`publish`](Self::publish). The text changes with the next status.
+    pub fn publish_with_kick(&self, status: &Status, kick: &str) -> Result<(), OptionError> {
+        self.0.kick.store(Some(Arc::new(kick.to_owned())));
+        self.publish(status)
     }
 
     /// Stops answering until the next status is published, for example because the last one is too
@@ -280,7 +296,11 @@ impl Board {
     ) -> Result<(), OptionError> {
         let mut source = self.lock();
         change(&mut source);
-        let (responders, streams) = build(&self.0.protocols, &source.1, &source.0)?;
+        let protocols = match &*self.0.kick.load() {
+            None => Cow::Borrowed(&self.0.protocols),
+            Some(kick) => Cow::Owned(with_kick(&self.0.protocols, kick)),
+        };
+        let (responders, streams) = build(&protocols, &source.1, &source.0)?;
         let joins = detectors(&self.lock_families(), &source.1);
         self.0.published.store(Arc::new(Published {
             responders,
@@ -290,6 +310,18 @@ impl Board {
         }));
         Ok(())
     }
+}
+
+/// Returns the protocols with another option `kick`.
+fn with_kick(protocols: &Protocols, kick: &str) -> Protocols {
+    let mut protocols = protocols.clone();
+    for (protocol, options) in &mut protocols {
+        if protocol.info().has_join_attempts {
+            options.0.retain(|(key, _)| key != "kick");
+            options.0.push(("kick".into(), kick.into()));
+        }
+    }
+    protocols
 }
 
 /// Returns the ways to join the games of these protocols over UDP.
@@ -356,6 +388,31 @@ mod tests {
     use super::*;
     use hailer_proto::wire::{Notes, Reader};
     use hailer_proto::{Epoch, starmade};
+
+    #[test]
+    fn the_kick_of_a_status_replaces_the_option() {
+        use hailer_proto::minecraft_status;
+        let options = Options::default().with("kick", "of the file").with("protocol", 47);
+        let protocols: Protocols = vec![(&minecraft_status::PROTOCOL, options)];
+        let board =
+            Board::with_options(protocols, Keys::new([7; 16]), &Status::default()).unwrap();
+        let kick = || {
+            let published = board.published();
+            let from = "192.0.2.7:50000".parse().unwrap();
+            let mut connection = published.streams[0].1.connection(from).unwrap();
+            let mut out = Vec::new();
+            let login = b"\x06\x00\x2F\x00\x63\xDD\x02\x07\x00\x05Alice";
+            connection.receive(Epoch(1), login, &mut out);
+            String::from_utf8_lossy(&out).into_owned()
+        };
+        assert!(kick().contains("of the file"), "{}", kick());
+        board.publish_with_kick(&Status::default(), "&eStarting").unwrap();
+        assert!(kick().contains("Starting"), "{}", kick());
+        // It stays when keys and statuses change.
+        board.rotate([8; 16]).unwrap();
+        board.publish(&Status::default()).unwrap();
+        assert!(kick().contains("Starting"), "{}", kick());
+    }
 
     #[test]
     fn starmade_has_the_start_of_the_process() {

@@ -50,8 +50,10 @@ const GONE_POLLS: u32 = 3;
 const GONE_WITH_VISITS: Duration = Duration::from_secs(60);
 /// Unanswered polls in a row after which a stopped game is gone.
 const STOPPED_POLLS: u32 = 2;
-/// Polls in a row that find no running game after which a start has failed.
+/// Polls that find no running game after which a start has failed, and the least time between them:
+/// the first ones may be earlier than the process.
 const ENDED_POLLS: u32 = 3;
+const ENDED_TIME: Duration = Duration::from_secs(15);
 /// Unanswered polls in a row after which the time without players starts again.
 const LOST_POLLS: u32 = 2;
 /// Minutes of a day.
@@ -298,8 +300,9 @@ pub struct Machine {
     /// Unanswered polls in a row, and when the first one began.
     silent_polls: u32,
     silent_since: Option<Instant>,
-    /// Polls in a row that found no running game.
+    /// Polls that found no running game, without one that found it, and when the first one began.
     ended_polls: u32,
+    ended_since: Option<Instant>,
     /// Failures in a row.
     failures: u32,
     paused_until: Option<Instant>,
@@ -329,6 +332,7 @@ impl Machine {
             silent_polls: 0,
             silent_since: None,
             ended_polls: 0,
+            ended_since: None,
             failures: 0,
             paused_until: None,
             is_restart_due: false,
@@ -470,6 +474,7 @@ impl Machine {
         self.silent_polls = 0;
         self.silent_since = None;
         self.ended_polls = 0;
+        self.ended_since = None;
         match self.state {
             State::Stopping => {
                 if self.operation.is_none()
@@ -516,10 +521,17 @@ impl Machine {
         self.silent_polls += 1;
         let silent_since = *self.silent_since.get_or_insert(sample.asked);
         let silence = now.saturating_duration_since(silent_since);
-        self.ended_polls = match sample.is_running {
-            Some(false) => self.ended_polls + 1,
-            _ => 0,
-        };
+        match sample.is_running {
+            Some(false) if self.operation.is_none() => {
+                self.ended_polls += 1;
+                self.ended_since.get_or_insert(sample.asked);
+            }
+            Some(true) => {
+                self.ended_polls = 0;
+                self.ended_since = None;
+            }
+            _ => {}
+        }
         match self.state {
             State::Asleep => {
                 let is_sure = is_first || self.silent_polls >= 2;
@@ -528,7 +540,9 @@ impl Machine {
                 }
             }
             State::Starting => {
-                if self.operation.is_none() && self.ended_polls >= ENDED_POLLS {
+                let ended = self.ended_since.map(|at| now.saturating_duration_since(at));
+                let is_ended = ended.is_some_and(|time| time >= ENDED_TIME);
+                if is_ended && self.ended_polls >= ENDED_POLLS {
                     let reason = "the game ended before it answered".into();
                     self.fire(Trigger::Ended, None, Some(reason), now, out);
                 }
@@ -675,6 +689,7 @@ impl Machine {
         self.silent_polls = 0;
         self.silent_since = None;
         self.ended_polls = 0;
+        self.ended_since = None;
         if row.to != State::Asleep {
             self.wanted = None;
         }

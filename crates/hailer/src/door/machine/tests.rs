@@ -437,7 +437,7 @@ fn a_game_that_ends_at_once_has_failed_early() {
     world.boot = None;
     world.advance(s(10));
     world.join(1);
-    world.advance(s(30));
+    world.advance(s(40));
     world.expect(State::Failed);
     assert_eq!(world.machine.record(world.zero).failed_starts, 1);
 }
