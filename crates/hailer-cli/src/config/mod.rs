@@ -4,7 +4,7 @@
 //!   reader   TOML ─► serde types, with all errors and their lines
 //!   monitor  keys of the file of `hailer monitor`; cluster: its table `[cluster]`
 //!   serve    keys of the file ─► ServeConfig
-//!   door     `[server.door]`: how a game starts and stops
+//!   door     `[server.door]`: a game that sleeps while nobody plays
 //!   action   commands and webhooks
 //!   flags    flags ─► ServerConfig
 //!   status   a status as users write it
@@ -22,10 +22,6 @@ pub(crate) mod checker;
 #[cfg(feature = "monitor")]
 #[cfg_attr(not(feature = "redis"), path = "no_cluster.rs")]
 pub(crate) mod cluster;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "until the driver of doors uses it")
-)]
 pub(crate) mod door;
 mod flags;
 pub(crate) mod games;
@@ -42,6 +38,7 @@ mod tests;
 pub(crate) use self::flags::{from_flags, warn_about_token_file};
 pub(crate) use self::serve::announces;
 
+use self::door::table::DoorConfig;
 use self::network::NetworkConfig;
 use self::reader::Problem;
 use crate::exit::{Usage, usage};
@@ -82,6 +79,8 @@ pub(crate) struct ServerConfig {
     /// The game server that receives datagrams of unknown protocols.
     pub(crate) relay: Option<GameAddress>,
     pub(crate) on_join: Option<HookConfig>,
+    /// The game, if it sleeps while nobody plays.
+    pub(crate) door: Option<Box<DoorConfig>>,
     /// Whether to announce Minecraft Status to the local network.
     pub(crate) lan_announce: bool,
 }

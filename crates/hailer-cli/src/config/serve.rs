@@ -2,6 +2,7 @@
 
 use super::action::ActionKeys;
 use super::checker::Checker;
+use super::door::table::DoorInput;
 use super::network::{self, NetworkInput};
 use super::reader::{
     self, Blocks, FromShort, FromText, IntegerBetween, OneOrMany, Ordered, Parsed, Problem, TextOr,
@@ -69,6 +70,7 @@ pub(super) struct ServerInput {
     relay: Option<Spanned<Parsed<GameAddress>>>,
     also: OneOrMany<Spanned<Parsed<FurtherPort>>>,
     on_join: Option<Spanned<HookInput>>,
+    door: Option<Spanned<DoorInput>>,
     pub(super) lan_announce: Option<Spanned<bool>>,
 }
 
@@ -476,6 +478,18 @@ impl ServerInput {
             Some(network) => network::config(network, status.as_ref(), checker).map(Box::new),
             None => None,
         };
+        let door = match &self.door {
+            Some(door) => {
+                let max = self.status.as_ref().and_then(|status| status.max_players);
+                let status = status.clone();
+                let status = status.unwrap_or_else(|| StatusConfig::default().status(checker));
+                let input = door.get_ref();
+                let config =
+                    input.config(&door.span(), &listeners, (status, max.is_some()), checker);
+                Some(Box::new(config?))
+            }
+            None => None,
+        };
         let source = match (&self.demo, &self.source) {
             (Some(seed), _) => {
                 let seed = seed.get_ref().0;
@@ -490,7 +504,7 @@ impl ServerInput {
                 },
             })),
             (None, None) => {
-                if self.status.is_none() {
+                if self.status.is_none() && door.is_none() {
                     let text = "server: no status, so clients see an empty server; add status = { name = …, max-players = … } or a source";
                     checker.warn(block, text);
                 }
@@ -504,6 +518,7 @@ impl ServerInput {
             listeners,
             relay,
             on_join,
+            door,
             lan_announce,
         })
     }
@@ -535,6 +550,20 @@ impl ServerInput {
             if let Some((_, other)) = others.iter().find(|(is_set, _)| *is_set) {
                 let text = format!("server: demo and {other} exclude each other; keep one");
                 checker.wrong::<()>(&demo.span(), text);
+            }
+        }
+        if let Some(door) = &self.door {
+            let others = [
+                (self.demo.is_some(), "demo"),
+                (self.source.is_some(), "source"),
+                (self.network.is_some(), "network"),
+                (self.relay.is_some(), "relay"),
+            ];
+            if let Some((_, other)) = others.iter().find(|(is_set, _)| *is_set) {
+                let text = format!(
+                    "server: door and {other} exclude each other; the door polls the game, and passes clients on to it"
+                );
+                checker.wrong::<()>(&door.span(), text);
             }
         }
         let stale = self.stale.as_ref().map(Spanned::span);
@@ -575,7 +604,7 @@ impl ServerInput {
     }
 
     /// Returns the protocols with their options: those of the key, or else those that all listeners
-    /// name, or else the default ones. With `on-join`, protocols that report joins are in the
+    /// name, or else the default ones. With `on-join` or a door, protocols that report joins are in the
     /// default too: otherwise, the TCP port usually belongs to the game.
     fn protocols(&self, checker: &mut Checker<'_>) -> Vec<(&'static dyn Protocol, Options)> {
         let mut chosen: Vec<&'static dyn Protocol> = Vec::new();
@@ -601,7 +630,7 @@ impl ServerInput {
             }
         } else if self.protocols.is_empty() {
             chosen.extend(registry::defaults());
-            if self.on_join.is_some() {
+            if self.on_join.is_some() || self.door.is_some() {
                 let streams = registry::PROTOCOLS.iter().copied();
                 chosen.extend(streams.filter(|protocol| protocol.info().has_join_attempts));
             }
@@ -739,8 +768,8 @@ impl ServerInput {
         let mut further: Vec<ListenConfig> = Vec::new();
         for also in &self.also.0 {
             let port = also.get_ref().0;
-            if self.relay.is_none() {
-                let text = "server.also: needs the game; add relay = \"HOST:PORT\"";
+            if self.relay.is_none() && self.door.is_none() {
+                let text = "server.also: needs the game; add relay = \"HOST:PORT\" or a door";
                 checker.wrong::<()>(&also.span(), text);
                 continue;
             }

@@ -91,7 +91,7 @@ fn the_example_is_sound_with_and_without_its_optional_settings() {
     assert_eq!((config.servers.len(), warnings), (3, Vec::<String>::new()));
     let (config, warnings) =
         read_text(&full_example()).unwrap_or_else(|problem| panic!("{problem}"));
-    assert_eq!((config.servers.len(), warnings), (5, Vec::<String>::new()));
+    assert_eq!((config.servers.len(), warnings), (6, Vec::<String>::new()));
     let engine = PoolConfig::default();
     assert_eq!(config.engine, engine, "the example shows the defaults");
 }
@@ -121,6 +121,13 @@ fn the_schema_accepts_the_example_and_lists_every_key() {
         ("[[server]]\nsource.zzz = 1\n", "/$defs/source"),
         ("[[server]]\nnetwork.zzz = 1\n", "/$defs/network"),
         ("[[server]]\non-join.zzz = 1\n", "/$defs/on-join"),
+        ("[[server]]\ndoor.zzz = 1\n", "/$defs/door"),
+        ("[[server]]\ndoor.start.zzz = 1\n", "/$defs/door-control"),
+        ("[[server]]\ndoor.asleep.zzz = 1\n", "/$defs/door-text"),
+        (
+            "[[server]]\ndoor.starts-per-hour.zzz = 1\n",
+            "/$defs/door/properties/starts-per-hour",
+        ),
         ("[[server]]\nsource.poll.zzz = 1\n", "/$defs/poll"),
         ("[[server]]\nsource.push.zzz = 1\n", "/$defs/push"),
         ("[engine]\nzzz = 1\n", "/properties/engine"),

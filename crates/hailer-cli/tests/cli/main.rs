@@ -11,6 +11,8 @@ mod daemon;
 mod decode;
 mod discover;
 mod documentation;
+#[cfg(unix)]
+mod door;
 mod farm;
 #[cfg(feature = "game")]
 mod game;

@@ -392,10 +392,11 @@ mod tests {
     #[test]
     fn the_kick_of_a_status_replaces_the_option() {
         use hailer_proto::minecraft_status;
-        let options = Options::default().with("kick", "of the file").with("protocol", 47);
+        let options = Options::default()
+            .with("kick", "of the file")
+            .with("protocol", 47);
         let protocols: Protocols = vec![(&minecraft_status::PROTOCOL, options)];
-        let board =
-            Board::with_options(protocols, Keys::new([7; 16]), &Status::default()).unwrap();
+        let board = Board::with_options(protocols, Keys::new([7; 16]), &Status::default()).unwrap();
         let kick = || {
             let published = board.published();
             let from = "192.0.2.7:50000".parse().unwrap();
@@ -406,7 +407,9 @@ mod tests {
             String::from_utf8_lossy(&out).into_owned()
         };
         assert!(kick().contains("of the file"), "{}", kick());
-        board.publish_with_kick(&Status::default(), "&eStarting").unwrap();
+        board
+            .publish_with_kick(&Status::default(), "&eStarting")
+            .unwrap();
         assert!(kick().contains("Starting"), "{}", kick());
         // It stays when keys and statuses change.
         board.rotate([8; 16]).unwrap();

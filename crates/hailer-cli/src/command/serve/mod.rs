@@ -12,10 +12,6 @@
 //! `crate::service`, `crate::system`, `hailer`.
 
 mod action;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "until the driver of doors uses it")
-)]
 mod door;
 mod hook;
 mod observed;
@@ -23,6 +19,7 @@ mod open_files;
 mod sources;
 pub(super) mod status;
 
+use self::door::Doors;
 use self::hook::JoinHook;
 use self::observed::ObservedServe;
 use self::sources::{Server, ServerBoards, Sources};
@@ -35,7 +32,7 @@ use crate::system::ReloadRequests;
 use crate::{activation, observe};
 use hailer::Status;
 use hailer::discover::announce_minecraft;
-use hailer::door::{Entrance, GameAddress, follow_address};
+use hailer::door::{Entrance, GameAddress, follow_address, follow_port};
 use hailer::proto::minecraft_status::lan;
 use hailer::proto::wire::counted;
 use hailer::proto::{Keys, Transport};
@@ -284,8 +281,12 @@ struct Generation {
     requested: Vec<ListenConfig>,
     /// Addresses of games, and the entrances that show them.
     relays: Vec<(GameAddress, Entrance)>,
+    /// Further ports of games with a door: its entrance, the port, and the entrance of the port.
+    ports: Vec<(Entrance, u16, Entrance)>,
     tasks: JoinSet<()>,
     sources: Sources,
+    /// The games that sleep while nobody plays.
+    doors: Doors,
 }
 
 impl Generation {
@@ -304,12 +305,18 @@ impl Generation {
         let mut listeners = Vec::new();
         let mut requested = Vec::new();
         let mut relays = Vec::new();
+        let mut ports = Vec::new();
         let known = old.map_or(&[][..], |old| &old.relays);
+        let doors = Doors::new(servers, old.map(|old| &old.doors));
         let hooks = servers.iter().enumerate().flat_map(|(i, server)| {
             let new = |config| Arc::new(JoinHook::new(i + 1, config));
             std::iter::repeat_n(server.on_join.clone().map(new), server.listeners.len())
         });
-        for ((server, listen), hook) in addresses(servers).zip(hooks) {
+        let indexes = servers
+            .iter()
+            .enumerate()
+            .flat_map(|(index, server)| std::iter::repeat_n(index, server.listeners.len()));
+        for (((server, listen), hook), index) in addresses(servers).zip(hooks).zip(indexes) {
             let same = left
                 .iter()
                 .position(|(old, _)| old.address == listen.address);
@@ -334,13 +341,23 @@ impl Generation {
             if let Some(hook) = hook {
                 board.on_join(move |source, attempt| hook.record(source, attempt));
             }
+            let mut relay = relay_of(server, listen, known, &mut relays);
+            if let Some(door) = doors.of(index) {
+                if listen.protocols.is_empty() {
+                    let entrance = Entrance::new().0;
+                    ports.push((door.entrance().clone(), address.port(), entrance.clone()));
+                    relay = Some(entrance);
+                } else {
+                    door.attach(&board, address.port());
+                }
+            }
             let sockets = inherited
                 .iter()
                 .find(|(address, _)| *address == listen.address);
             listeners.push(ListenerConfig {
                 address,
                 board,
-                relay: relay_of(server, listen, known, &mut relays),
+                relay,
                 inherited: sockets.map(|(_, sockets)| sockets.clone()),
             });
             requested.push(listen.clone());
@@ -351,8 +368,10 @@ impl Generation {
             listeners,
             requested,
             relays,
+            ports,
             tasks,
             sources,
+            doors,
         })
     }
 
@@ -408,18 +427,26 @@ impl Generation {
         for (address, entrance) in &self.relays {
             self.tasks.spawn(follow(address.clone(), entrance.clone()));
         }
+        for (door, port, entrance) in self.ports.drain(..) {
+            self.tasks
+                .spawn(async move { follow_port(&door, port, &entrance).await });
+        }
         let mut listeners = self.listeners.iter();
         let mut started = Vec::new();
+        let mut boards_of_doors = Vec::new();
         for (i, server) in servers.iter().enumerate() {
             let own: Vec<_> = listeners.by_ref().take(server.listeners.len()).collect();
             let boards = own
                 .iter()
                 .map(|listener| (listener.address, listener.board.clone()));
-            let boards = ServerBoards::new(boards.collect());
+            let boards: Vec<_> = boards.collect();
+            boards_of_doors.push(boards.clone());
+            let boards = ServerBoards::new(boards);
             started.push(Server::new(i + 1, server, boards));
         }
         let (sources, problems) = sources::start(started, old).await;
         self.sources = sources;
+        self.doors.start(servers, boards_of_doors).await;
         Ok(problems)
     }
 }

@@ -70,6 +70,8 @@ pub(super) struct Server {
 enum Source {
     /// A simulated server, whose status `simulate` publishes.
     Demo,
+    /// A game that sleeps while nobody plays: its door publishes.
+    Door,
     Fixed(Arc<Status>),
     External(Box<ExternalSource>),
 }
@@ -77,6 +79,7 @@ enum Source {
 impl Server {
     pub(super) fn new(number: usize, config: &ServerConfig, boards: ServerBoards) -> Self {
         let source = match &config.source {
+            _ if config.door.is_some() => Source::Door,
             StatusSource::Fixed(status) => Source::Fixed(Arc::new((**status).clone())),
             StatusSource::External(source) => Source::External(source.clone()),
             StatusSource::Demo(_) => Source::Demo,
@@ -160,7 +163,7 @@ impl RunningMember {
 pub(super) struct Watched {
     /// Number of the server, from 1.
     server: usize,
-    /// `fixed`, `demo`, `file`, `poll`, `push` or `network`.
+    /// `fixed`, `demo`, `door`, `file`, `poll`, `push` or `network`.
     kind: &'static str,
     state: WatchedState,
     last_error: LastError,
@@ -377,6 +380,7 @@ pub(super) async fn start(
         let publish = publisher(boards.clone(), network.clone(), is_aggregate);
         match source {
             Source::Demo => sources.watch_fixed(number, "demo"),
+            Source::Door => sources.watch_fixed(number, "door"),
             Source::Fixed(status) => {
                 let mut publish = publish;
                 publish(Published::Status(status));

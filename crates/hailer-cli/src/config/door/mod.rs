@@ -6,3 +6,4 @@
 //! `crate::config::reader`, `hailer`.
 
 pub(crate) mod control;
+pub(crate) mod table;

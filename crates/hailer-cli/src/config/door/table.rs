@@ -4,19 +4,15 @@ use super::control::{self, ControlConfig, ControlInput};
 use crate::config::ListenConfig;
 use crate::config::checker::Checker;
 use crate::config::reader::{FromText, IntegerBetween, OneOrMany, Parsed, Time};
+use hailer::door::GameAddress;
 use hailer::door::machine::{DoorLimits, KeepWindow, MachineConfig};
 use hailer::proto::model::colored;
 use hailer::{Status, Target};
 use serde::Deserialize;
-use std::fmt;
-use std::net::IpAddr;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
-
-/// Longest name of a host.
-const MAX_HOST_BYTES: usize = 253;
 
 /// A game server that sleeps while nobody plays.
 #[derive(Clone, Debug)]
@@ -34,42 +30,6 @@ pub(crate) struct DoorConfig {
     pub(crate) status: Box<Status>,
     /// Whether that status has its own maximum of players.
     pub(crate) has_max_players: bool,
-}
-
-/// Address of a game. The host may be a name, which is looked up again and again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct GameAddress {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-}
-
-impl fmt::Display for GameAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.host.contains(':') {
-            true => write!(f, "[{}]:{}", self.host, self.port),
-            false => write!(f, "{}:{}", self.host, self.port),
-        }
-    }
-}
-
-impl FromText for GameAddress {
-    type Value = Self;
-    const EXPECTED: &'static str =
-        "the address of the game, such as \"127.0.0.1:25566\" or \"mc:25565\"";
-
-    fn parse(text: &str) -> Option<Self> {
-        let (host, port) = text.rsplit_once(':')?;
-        let port: u16 = port.parse().ok().filter(|port| *port != 0)?;
-        let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-            Some(host) => host.parse::<std::net::Ipv6Addr>().ok()?.to_string(),
-            None => host.to_owned(),
-        };
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let is_name = !host.is_empty() && host.bytes().all(is_part);
-        let address = host.parse::<IpAddr>().ok();
-        let is_good = address.map_or(is_name, |ip| !ip.is_unspecified());
-        (is_good && host.len() <= MAX_HOST_BYTES).then_some(Self { host, port })
-    }
 }
 
 /// How a door finds out whether the game runs, and who plays.
@@ -238,11 +198,11 @@ impl DoorInput {
     ) -> Option<DoorConfig> {
         let mistakes = checker.problems.len();
         let game = &self.game.get_ref().0;
-        if let Ok(ip) = game.host.parse::<IpAddr>() {
+        if let Some(to) = game.literal() {
             let is_here = |listener: &ListenConfig| {
                 let at = listener.address;
-                let is_any = at.ip().is_unspecified() && ip.is_loopback();
-                at.port() == game.port && (at.ip() == ip || is_any)
+                let is_any = at.ip().is_unspecified() && to.ip().is_loopback();
+                at.port() == to.port() && (at.ip() == to.ip() || is_any)
             };
             if listeners.iter().any(is_here) {
                 let text = format!(
@@ -334,4 +294,132 @@ fn default_query(game: &GameAddress, listeners: &[ListenConfig]) -> Option<DoorQ
         .or(infos.first())?;
     let target = format!("{}://{game}", info.id).parse().ok()?;
     Some(DoorQuery::Target(Box::new(target)))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::config::reader;
+    use hailer::proto::{Options, registry};
+    use std::path::Path;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        door: Spanned<DoorInput>,
+    }
+
+    /// Parses a table, with a game and a start. Returns the configuration, or the mistakes.
+    fn parse(keys: &str) -> Result<DoorConfig, String> {
+        let text = format!("[door]\n{keys}\n");
+        let document = reader::read::<File>(&text);
+        let mut checker =
+            Checker::new(Path::new("/etc/hailer"), &document.lines, document.problems);
+        let protocols = ["minecraft-query", "minecraft-status"];
+        let protocols = protocols.map(|id| (registry::find(id).unwrap(), Options::default()));
+        let listener = ListenConfig {
+            address: "0.0.0.0:25565".parse().unwrap(),
+            protocols: protocols.into(),
+            secret: None,
+        };
+        let status = (Status::default(), false);
+        let config = document.value.and_then(|file| {
+            let door = file.door.get_ref();
+            door.config(&file.door.span(), &[listener], status, &mut checker)
+        });
+        let problems = checker.problems.iter();
+        let problems: Vec<String> = problems.map(|problem| problem.text.clone()).collect();
+        config
+            .filter(|_| problems.is_empty())
+            .ok_or(problems.join("\n"))
+    }
+
+    const GAME: &str = "game = \"127.0.0.1:25566\"\nstart = { unit = \"mc\" }\n";
+
+    /// Returns the configuration of a door with these keys.
+    pub(crate) fn door(keys: &str) -> DoorConfig {
+        parse(&format!("{GAME}{keys}")).unwrap()
+    }
+
+    #[test]
+    fn two_keys_are_enough() {
+        let config = door("");
+        assert_eq!(config.machine, MachineConfig::default());
+        assert_eq!(config.state_file, StateFile::Default);
+        assert!(!config.wakes_on_traffic);
+        let DoorQuery::Target(target) = config.query else {
+            panic!("{:?}", config.query);
+        };
+        let target = target.to_string();
+        assert_eq!(target, "minecraft-status://127.0.0.1:25566");
+    }
+
+    #[test]
+    fn all_keys_are_read() {
+        let config = door(
+            "query = \"tcp\"\nmin-uptime = \"1min\"\nkeep = [\"18:00-23:00\", \"6:00-7:00\"]\n\
+             start-timeout = \"2min\"\nevery = \"1s\"\nrestart = \"on-crash\"\nwake = \"traffic\"\n\
+             starts-per-hour = { per-source = 3, total = 5 }\nstate-file = \"off\"\n\
+             asleep = { name = \"&7{text}\", kick = \"No\" }\nfailed = { motd = \"{pause}\" }",
+        );
+        assert!(matches!(config.query, DoorQuery::Tcp));
+        assert_eq!(config.machine.keep.len(), 2);
+        assert_eq!(config.machine.start_timeout, Duration::from_secs(120));
+        assert!(config.machine.restarts && config.wakes_on_traffic);
+        let limits = config.machine.limits;
+        assert_eq!((limits.per_source, limits.total), (3, 5));
+        assert_eq!(config.state_file, StateFile::Off);
+        assert_eq!(config.texts.asleep.name.as_deref(), Some("\u{A7}7{text}"));
+        assert_eq!(config.texts.failed.motd.as_deref(), Some("{pause}"));
+        let config = door("keep = \"22:00-02:00\"\nidle = \"10min\"\nstate-file = \"mc.json\"");
+        assert_eq!(config.machine.idle, Some(Duration::from_secs(600)));
+        assert_eq!(
+            config.state_file,
+            StateFile::At("/etc/hailer/mc.json".into())
+        );
+    }
+
+    #[test]
+    fn mistakes_are_explained() {
+        let command = "game = \"127.0.0.1:25566\"\nstart = { command = [\"wake\"] }\n";
+        for (keys, problem) in [
+            (String::new(), "missing key `game`"),
+            (
+                "game = \"mc\"\nstart = { unit = \"mc\" }".into(),
+                "a host and a port",
+            ),
+            (
+                "game = \"127.0.0.1:25565\"\nstart = { unit = \"mc\" }".into(),
+                "listens on 127.0.0.1:25565 itself",
+            ),
+            (
+                format!("{command}idle = \"1min\""),
+                "needs a way to stop the game",
+            ),
+            (
+                format!("{GAME}idle = \"1min\"\nquery = \"tcp\""),
+                "the players are unknown",
+            ),
+            (format!("{GAME}keep = \"18-23\""), "two times such as"),
+            (
+                format!("{GAME}restart = \"always\""),
+                "known are never, on-crash",
+            ),
+            (
+                format!("{GAME}asleep = {{ motd = \"{{who}}\" }}"),
+                "{text}, {took}",
+            ),
+            (
+                format!("{GAME}state-file = \"\""),
+                "expected the path of a file",
+            ),
+            (
+                format!("{GAME}query = \"nonsense://x\""),
+                "such as \"minecraft-query://",
+            ),
+        ] {
+            let found = parse(&keys).unwrap_err();
+            assert!(found.contains(problem), "{keys}: {found}");
+        }
+    }
 }

@@ -97,7 +97,9 @@ impl Trigger {
             }
             Self::StartFailed => "The start returned an error.",
             Self::StartTimedOut => "No answer within `start-timeout`.",
-            Self::Ended => "The start succeeded, and the game does not run in three polls within 15 s or more.",
+            Self::Ended => {
+                "The start succeeded, and the game does not run in three polls within 15 s or more."
+            }
             Self::Idle => {
                 "No players and no visits for `idle`, after `min-uptime`, outside `keep`."
             }

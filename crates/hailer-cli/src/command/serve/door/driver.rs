@@ -13,16 +13,16 @@
 use super::control::{Control, WakeFacts};
 use super::record::{self, Kept};
 use super::texts::{self, Shown, TextFacts, in_words};
-use super::{DoorReport, Order, Setup, Shared};
+use super::{DoorCommand, DoorReport, Order, Setup, Shared};
 use crate::config::at_port;
-use crate::config::door::table::{DoorQuery, GameAddress};
+use crate::config::door::table::DoorQuery;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use hailer::client::ClientConfig;
 use hailer::door::machine::{
     Action, Cause, Change, Event, GameAnswer, Hold, Machine, Moment, Sample, Trigger, Visitor,
 };
-use hailer::door::{Request, Requests, State, View};
+use hailer::door::{LookupSchedule, Request, Requests, State, View};
 use hailer::proto::model::printable;
 use hailer::respond::source::{ProblemLog, SourceEvent};
 use hailer::{Client, Status};
@@ -30,17 +30,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::{info, warn};
 
 /// Longest time between polls while the game starts or stops.
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
-/// Time after which the name of the game is looked up again.
-const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
-/// Timeouts of a lookup, and of a connection.
-const LOOKUP_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Least time between two questions whether the game runs: panels limit them. Also the time for
 /// which an answer is used.
@@ -58,7 +55,8 @@ const MAX_NAME_CHARS: usize = 64;
 /// What a poll found.
 struct Polled {
     asked: Instant,
-    address: Option<SocketAddr>,
+    /// The addresses of the game, if they were looked up.
+    addresses: Option<Vec<SocketAddr>>,
     status: Option<Box<Status>>,
     answer: Option<GameAnswer>,
     /// Whether the game runs, if that was asked.
@@ -78,7 +76,7 @@ pub(super) struct Driver {
     shared: Arc<Shared>,
     setup: Setup,
     control: Arc<dyn Control>,
-    client: Client,
+    client: Arc<Client>,
     machine: Machine,
     file: Option<PathBuf>,
     /// The last status of the running game, without players.
@@ -87,8 +85,7 @@ pub(super) struct Driver {
     /// The status of the game, while it runs.
     running: Option<Box<Status>>,
     shown: Option<Shown>,
-    address: Option<SocketAddr>,
-    looked_up: Option<Instant>,
+    lookups: LookupSchedule,
     /// Whether the game runs, as its control said.
     is_running: Option<(Instant, Option<bool>)>,
     poll: Option<BoxFuture<'static, Polled>>,
@@ -109,26 +106,29 @@ impl Driver {
         let kept = match file.as_deref().map(record::read) {
             Some(Ok(kept)) => kept,
             Some(Err(problem)) => {
-                warn!("door {}: state file: {problem}; starting without it", shared.name);
+                warn!(
+                    "door {}: state file: {problem}; starting without it",
+                    shared.name
+                );
                 Kept::default()
             }
             None => Kept::default(),
         };
         let machine = Machine::new(setup.config.machine.clone(), kept.record, now.into_std());
         let control = setup.control(&shared.name);
+        let lookups = LookupSchedule::new(setup.config.game.literal(), now.into_std());
         let mut driver = Self {
             shared,
             setup,
             control,
-            client: Client::new(ClientConfig::default()),
+            client: Arc::new(Client::new(ClientConfig::default())),
             machine,
             file,
             last: kept.status,
             written: None,
             running: None,
             shown: None,
-            address: None,
-            looked_up: None,
+            lookups,
             is_running: None,
             poll: None,
             next_poll: now,
@@ -172,9 +172,7 @@ impl Driver {
                 }
             };
             tokio::select! {
-                Some(Request::Join { source, attempt }) = requests.recv() => {
-                    self.handle(Event::Join(Visitor { source, attempt }));
-                }
+                Some(request) = requests.recv() => self.requested(request),
                 Some(order) = orders.recv() => self.obey(order),
                 polled = poll => {
                     if let Some(polled) = polled {
@@ -215,7 +213,8 @@ impl Driver {
                 self.written = None;
                 self.machine.configure(self.setup.config.machine.clone());
                 if !is_same_game {
-                    self.looked_up = None;
+                    let game = self.setup.config.game.literal();
+                    self.lookups = LookupSchedule::new(game, Instant::now().into_std());
                 }
                 // The query may be another one.
                 self.poll = None;
@@ -224,7 +223,11 @@ impl Driver {
                 self.report();
             }
             Order::Command(command, reply) => {
+                let can_stop = command != DoorCommand::Sleep || self.control.can_stop();
                 let result = match self.machine.is_checked() {
+                    _ if !can_stop => {
+                        Err("the configuration has no way to stop the game; add stop".to_owned())
+                    }
                     true => {
                         let before = self.machine.state();
                         self.handle(command.event());
@@ -238,16 +241,27 @@ impl Driver {
         }
     }
 
+    fn requested(&mut self, request: Request) {
+        match request {
+            Request::Join { source, attempt } => {
+                self.handle(Event::Join(Visitor { source, attempt }));
+            }
+            Request::Unreachable { game } if self.lookups.address() == Some(game) => {
+                let now = Instant::now();
+                self.lookups.record_unreachable(now.into_std());
+                // Find out whether it ended, instead of waiting for the next poll.
+                self.next_poll = self.next_poll.min(now + BUSY_INTERVAL);
+            }
+            _ => {}
+        }
+    }
+
     /// Returns a poll of the game.
     fn start_poll(&mut self) -> BoxFuture<'static, Polled> {
         let asked = Instant::now();
         let game = self.setup.config.game.clone();
-        let is_due = self.address.is_none()
-            || self.looked_up.is_none_or(|at| asked - at >= LOOKUP_INTERVAL);
-        let known = self.address.filter(|_| !is_due);
-        if known.is_none() {
-            self.looked_up = Some(asked);
-        }
+        let is_lookup_due = game.literal().is_none() && self.lookups.due() <= asked.into_std();
+        let known = self.lookups.address();
         let query = self.setup.config.query.clone();
         let client = self.client.clone();
         let interval = match self.machine.state() {
@@ -259,13 +273,15 @@ impl Driver {
             .is_none_or(|(at, _)| asked - at >= interval || at.into_std() < self.machine.since());
         let control = is_control_due.then(|| self.control.clone());
         let poll = async move {
-            let address = match known {
-                Some(address) => Some(address),
-                None => look_up(&game).await,
+            let addresses = match is_lookup_due {
+                // Without a result, the address in use stays.
+                true => Some(game.lookup().await.unwrap_or_default()),
+                false => None,
             };
+            let address = known.or(addresses.as_ref().and_then(|found| found.first().copied()));
             let mut polled = Polled {
                 asked,
-                address,
+                addresses,
                 status: None,
                 answer: None,
                 is_running: None,
@@ -280,7 +296,8 @@ impl Driver {
                 }
                 DoorQuery::Tcp => {
                     if let Some(address) = address
-                        && let Ok(Ok(_)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await
+                        && let Ok(Ok(_)) =
+                            timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await
                     {
                         polled.answer = Some(GameAnswer { players: None });
                     }
@@ -296,16 +313,16 @@ impl Driver {
 
     fn polled(&mut self, polled: Polled) {
         let now = Instant::now();
-        if polled.address.is_some() {
-            let is_new = self.address != polled.address;
-            self.address = polled.address;
-            if is_new {
+        if let Some(found) = &polled.addresses {
+            let before = self.lookups.address();
+            self.lookups.record_lookup(Some(found), now.into_std());
+            if self.lookups.address() != before {
                 self.show();
             }
         }
-        if polled.answer.is_none() {
+        if polled.answer.is_none() && self.machine.state() != State::Asleep {
             // It may have another address now.
-            self.looked_up = None;
+            self.lookups.record_unreachable(now.into_std());
         }
         if let Some(is_running) = polled.is_running {
             self.is_running = Some((polled.asked, is_running));
@@ -419,7 +436,7 @@ impl Driver {
     fn show(&self) {
         self.shared.entrance.show(View {
             state: self.machine.state(),
-            game: self.address,
+            game: self.lookups.address(),
         });
     }
 
@@ -477,7 +494,10 @@ impl Driver {
         self.written = Some((kept, Instant::now()));
         match event {
             Some(SourceEvent::Failed(line)) => {
-                warn!("door {}: state file: {line}; going on without it", self.shared.name);
+                warn!(
+                    "door {}: state file: {line}; going on without it",
+                    self.shared.name
+                );
             }
             Some(SourceEvent::Recovered(Some(line))) => {
                 info!("door {}: state file: {line}", self.shared.name);
@@ -551,12 +571,18 @@ pub(super) fn line_of(change: &Change, idle: Option<Duration>) -> (String, bool)
         Trigger::Answers if change.from == State::Starting => {
             (format!("running after {lasted}"), false)
         }
-        Trigger::Answers => (format!("running: it was started by somebody else ({was})"), false),
+        Trigger::Answers => (
+            format!("running: it was started by somebody else ({was})"),
+            false,
+        ),
         Trigger::StartFailed | Trigger::StartTimedOut | Trigger::Ended => {
             (format!("the start failed: {reason}"), true)
         }
         Trigger::Idle => (format!("stopping: no players for {idle} ({was})"), false),
-        Trigger::Sleep => (format!("stopping: the operator puts it to sleep ({was})"), false),
+        Trigger::Sleep => (
+            format!("stopping: the operator puts it to sleep ({was})"),
+            false,
+        ),
         Trigger::Entered => ("running: somebody got in before the stop".to_owned(), false),
         Trigger::Gone => (format!("failed: {reason} ({was})"), true),
         Trigger::Stopped => (format!("asleep after {lasted}"), false),
@@ -574,13 +600,6 @@ fn who(visitor: &Visitor) -> String {
         "" => format!("somebody at {}", visitor.source),
         name => format!("{name:?} at {}", visitor.source),
     }
-}
-
-/// Looks up the game. The first address counts.
-async fn look_up(game: &GameAddress) -> Option<SocketAddr> {
-    let lookup = timeout(LOOKUP_TIMEOUT, lookup_host((game.host.as_str(), game.port)));
-    let mut addresses = lookup.await.ok()?.ok()?;
-    addresses.next()
 }
 
 /// Returns the number of players without bots. `None`: unknown.

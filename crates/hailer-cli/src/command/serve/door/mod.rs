@@ -1,8 +1,308 @@
 //! Doors: game servers that sleep while nobody plays.
 //!
+//! ```text
+//!   DoorConfig ─► Doors ─┬─► Entrance ─► boards: what sockets do with clients
+//!                        └─► Driver: a task for each door; it survives a reload
+//!                              │ Control: start and stop
+//! ```
+//!
 //! In: joins, statuses, commands. Out: games that start and stop.
 //!
 //! May import: `crate::command::serve`, `crate::command::serve::action`, `crate::config`,
 //! `crate::http_client`, `hailer`.
 
 pub(super) mod control;
+mod driver;
+mod record;
+mod texts;
+
+use self::control::{Control, DoorName};
+use self::driver::Driver;
+use self::texts::Shown;
+use crate::config::ServerConfig;
+use crate::config::door::table::DoorConfig;
+use hailer::door::machine::{Cause, DoorRecord, Event};
+use hailer::door::{Entrance, Requests, State};
+use hailer::respond::Board;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// Maximum number of orders that wait for a door.
+const MAX_ORDERS: usize = 16;
+
+/// The doors of one configuration, by server.
+#[derive(Default)]
+pub(super) struct Doors(Vec<Option<Arc<Door>>>);
+
+/// A door: its sockets' side, and its task. Dropping the last one ends the task; the game stays as
+/// it is.
+pub(super) struct Door {
+    shared: Arc<Shared>,
+    /// What belongs to the same door after a reload.
+    identity: String,
+    orders: mpsc::Sender<Order>,
+    /// What the task needs, until it starts.
+    seat: Mutex<Option<(Requests, mpsc::Receiver<Order>)>>,
+    task: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What a door shares with its task.
+struct Shared {
+    name: String,
+    entrance: Entrance,
+    shown: Mutex<Option<Shown>>,
+    report: Mutex<DoorReport>,
+}
+
+/// State of a door for people.
+#[derive(Clone, Debug)]
+#[allow(dead_code, reason = "until the control socket shows doors")]
+pub(super) struct DoorReport {
+    pub(super) name: String,
+    pub(super) state: State,
+    pub(super) since: Instant,
+    /// Who or what started the game last.
+    pub(super) woken_by: Option<Cause>,
+    pub(super) record: DoorRecord,
+    /// Reason of the last failure, until the game runs or sleeps.
+    pub(super) reason: Option<String>,
+    /// Players online. `None`: unknown.
+    pub(super) players: Option<u32>,
+    /// Clients that are passed on to the game.
+    pub(super) visits: u64,
+    /// Joins of clients that may not wake the game.
+    pub(super) refused: u64,
+}
+
+/// Command of the operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(dead_code, reason = "until the control socket has commands")]
+pub(super) enum DoorCommand {
+    Wake,
+    Sleep,
+}
+
+/// Order to the task of a door.
+#[allow(dead_code, reason = "until the control socket has commands")]
+enum Order {
+    Configure(Box<Setup>),
+    Command(DoorCommand, oneshot::Sender<Result<String, String>>),
+}
+
+/// Configuration and boards of a door.
+struct Setup {
+    config: DoorConfig,
+    /// Number of the server, from 1.
+    number: usize,
+    boards: Vec<(SocketAddr, Board)>,
+}
+
+impl Setup {
+    fn control(&self, name: &str) -> Arc<dyn Control> {
+        let name = DoorName {
+            number: self.number,
+            name: name.to_owned(),
+        };
+        control::control(&self.config.control, name)
+    }
+}
+
+impl DoorCommand {
+    fn event(self) -> Event {
+        match self {
+            Self::Wake => Event::Wake,
+            Self::Sleep => Event::Sleep,
+        }
+    }
+
+    /// Describes what a command did.
+    fn result(self, before: State, after: State) -> String {
+        match (self, before == after) {
+            (_, false) => format!("{} now; it was {}", after.name(), before.name()),
+            (Self::Wake, true) if after == State::Stopping => {
+                "stopping now; it starts again after that".to_owned()
+            }
+            (_, true) => format!("{} already", after.name()),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn set_shown(&self, shown: &Shown) {
+        *lock(&self.shown) = Some(shown.clone());
+    }
+
+    fn set_report(&self, report: DoorReport) {
+        *lock(&self.report) = report;
+    }
+}
+
+impl Door {
+    fn new(name: String, identity: String) -> Self {
+        let (entrance, requests) = Entrance::new();
+        let (orders, receiver) = mpsc::channel(MAX_ORDERS);
+        let report = DoorReport {
+            name: name.clone(),
+            state: State::Asleep,
+            since: Instant::now(),
+            woken_by: None,
+            record: DoorRecord::default(),
+            reason: None,
+            players: None,
+            visits: 0,
+            refused: 0,
+        };
+        let shared = Shared {
+            name,
+            entrance,
+            shown: Mutex::default(),
+            report: Mutex::new(report),
+        };
+        Self {
+            shared: Arc::new(shared),
+            identity,
+            orders,
+            seat: Mutex::new(Some((requests, receiver))),
+            task: Mutex::default(),
+        }
+    }
+
+    /// Returns the side that sockets see.
+    pub(super) fn entrance(&self) -> &Entrance {
+        &self.shared.entrance
+    }
+
+    /// Lets a board show what the door shows, and pass clients on.
+    pub(super) fn attach(&self, board: &Board, port: u16) {
+        board.set_entrance(Some(self.shared.entrance.clone()));
+        if let Some(shown) = &*lock(&self.shared.shown) {
+            let status = crate::config::at_port(shown.status.clone(), port);
+            // Invalid options have failed before.
+            let _ = board.publish_with_kick(&status, &shown.kick);
+        }
+    }
+
+    /// Returns the state for people.
+    #[allow(dead_code, reason = "until the control socket shows doors")]
+    pub(super) fn report(&self) -> DoorReport {
+        lock(&self.shared.report).clone()
+    }
+
+    /// Returns the name.
+    #[allow(dead_code, reason = "until the control socket shows doors")]
+    pub(super) fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Wakes the game or puts it to sleep. Returns what happens.
+    ///
+    /// # Errors
+    /// Says why the door cannot obey.
+    #[allow(dead_code, reason = "until the control socket shows doors")]
+    pub(super) async fn command(&self, command: DoorCommand) -> Result<String, String> {
+        let (sender, reply) = oneshot::channel();
+        let order = Order::Command(command, sender);
+        let gone = || "the door does not run".to_owned();
+        self.orders.send(order).await.map_err(|_| gone())?;
+        reply.await.map_err(|_| gone())?
+    }
+
+    /// Starts the task, or gives it another configuration.
+    async fn start(&self, setup: Setup) {
+        let seat = lock(&self.seat).take();
+        match seat {
+            Some((requests, orders)) => {
+                let driver = Driver::new(self.shared.clone(), setup);
+                let task = tokio::spawn(driver.run(requests, orders));
+                *lock(&self.task) = Some(task);
+            }
+            // The task ends only with the door.
+            None => drop(self.orders.send(Order::Configure(Box::new(setup))).await),
+        }
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        if let Some(task) = lock(&self.task).take() {
+            task.abort();
+        }
+    }
+}
+
+impl Doors {
+    /// Returns the doors of a configuration. Those of an earlier one keep their state.
+    pub(super) fn new(servers: &[ServerConfig], old: Option<&Self>) -> Self {
+        let mut left: Vec<_> = old.into_iter().flat_map(Self::iter).cloned().collect();
+        let mut door = |(index, server): (usize, &ServerConfig)| {
+            let config = server.door.as_ref()?;
+            let name = name_of(server, index);
+            let identity = format!("{name} {}", config.game);
+            let same = left.iter().position(|door| door.identity == identity);
+            Some(match same {
+                Some(at) => left.swap_remove(at),
+                None => Arc::new(Door::new(name, identity)),
+            })
+        };
+        Self(servers.iter().enumerate().map(&mut door).collect())
+    }
+
+    /// Returns the door of a server, counted from 0.
+    pub(super) fn of(&self, server: usize) -> Option<&Arc<Door>> {
+        self.0.get(server)?.as_ref()
+    }
+
+    /// Returns all doors, in the order of the servers.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<Door>> {
+        self.0.iter().flatten()
+    }
+
+    /// Starts the tasks, or gives them their new configuration. `boards` are those of each server.
+    pub(super) async fn start(
+        &self,
+        servers: &[ServerConfig],
+        boards: Vec<Vec<(SocketAddr, Board)>>,
+    ) {
+        for ((index, server), boards) in servers.iter().enumerate().zip(boards) {
+            if let (Some(door), Some(config)) = (self.of(index), &server.door) {
+                let config = (**config).clone();
+                let number = index + 1;
+                door.start(Setup {
+                    config,
+                    number,
+                    boards,
+                })
+                .await;
+            }
+        }
+    }
+}
+
+/// Returns the name of a server with a door, by default the first address where it listens.
+fn name_of(server: &ServerConfig, index: usize) -> String {
+    match server.listeners.first() {
+        Some(listener) if listener.address.port() != 0 => listener.address.to_string(),
+        _ => format!("{}", index + 1),
+    }
+}
+
+/// Returns the minute of the local day. Without time zones in this build, that of UTC.
+fn local_minute() -> u16 {
+    #[cfg(feature = "monitor")]
+    {
+        let now = jiff::Zoned::now();
+        now.hour() as u16 * 60 + now.minute() as u16
+    }
+    #[cfg(not(feature = "monitor"))]
+    {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        (now.unwrap_or_default().as_secs() / 60 % (24 * 60)) as u16
+    }
+}

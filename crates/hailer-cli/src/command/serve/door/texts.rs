@@ -5,10 +5,10 @@
 //! configuration; then the texts of the state.
 
 use crate::config::door::table::{DoorConfig, StateText};
+use hailer::Status;
 use hailer::door::State;
 use hailer::proto::Text;
 use hailer::proto::model::{Codes, Players, printable};
-use hailer::Status;
 use std::time::Duration;
 
 /// What clients see.
@@ -149,12 +149,7 @@ fn title(status: Option<&Status>) -> Option<String> {
 
 /// Returns a text in which section signs are codes.
 fn legacy(text: &Text) -> String {
-    let status = Status {
-        motd: Some(text.clone()),
-        ..Status::default()
-    };
-    let legacy = status.with_codes(Codes::Legacy).motd;
-    legacy.map(|text| text.raw().to_owned()).unwrap_or_default()
+    text.with_codes(Codes::Legacy).raw().to_owned()
 }
 
 /// Replaces the placeholders, in one pass: what they stand for is never read as one.
@@ -182,7 +177,10 @@ fn filled(wording: &str, text: &str, facts: &TextFacts) -> String {
     let mut rest = wording;
     while let Some((before, after)) = rest.split_once('{') {
         out += before;
-        match after.split_once('}').and_then(|(name, end)| Some((value(name)?, end))) {
+        match after
+            .split_once('}')
+            .and_then(|(name, end)| Some((value(name)?, end)))
+        {
             Some((value, end)) => {
                 out += &value;
                 rest = end;
@@ -224,7 +222,9 @@ mod tests {
         };
         status.players.online = Some(1);
         status.players.max = Some(50);
-        status.players.set_list(vec![Player::named(Text::unformatted("Alice"))]);
+        status
+            .players
+            .set_list(vec![Player::named(Text::unformatted("Alice"))]);
         status
     }
 
@@ -242,7 +242,10 @@ mod tests {
         let status = shown.status;
         assert_eq!(status.version.as_deref(), Some("1.21.8"));
         assert_eq!(status.extra("protocol"), Some(&Value::Int(772)));
-        assert_eq!((status.players.online, status.players.max), (Some(0), Some(50)));
+        assert_eq!(
+            (status.players.online, status.players.max),
+            (Some(0), Some(50))
+        );
         assert!(status.players.list.is_empty());
         let motd = status.motd.unwrap();
         assert_eq!(motd.plain(), "Welcome\nAsleep. Join to wake it up.");
@@ -267,7 +270,7 @@ mod tests {
     fn without_any_status_there_is_a_text() {
         for state in State::ALL {
             let shown = shown(&door(""), None, &facts(state));
-            let motd = shown.status.motd.unwrap().plain().into_owned();
+            let motd = shown.status.motd.unwrap().plain();
             assert!(!motd.starts_with('\n'), "{motd:?}");
             assert!(!shown.kick.contains(['{', '}']), "{}", shown.kick);
             assert_eq!(shown.status.name, None);
@@ -285,7 +288,10 @@ mod tests {
         facts.pause = Some(Duration::from_secs(100));
         let filled = fill("{took}, {left}, {pause}, {player}", &facts);
         assert!(filled.starts_with("42 s, 30 s, 2 min, A"), "{filled}");
-        assert!(filled.ends_with("{left}") && !filled.contains('\n'), "{filled}");
+        assert!(
+            filled.ends_with("{left}") && !filled.contains('\n'),
+            "{filled}"
+        );
         facts.lasted = Duration::from_secs(60);
         assert_eq!(fill("{left}", &facts), "a moment");
     }
