@@ -8,8 +8,8 @@
 //! ```
 //!
 //! May import: `crate::activation`, `crate::args`, `crate::command`, `crate::config`,
-//! `crate::exit`, `crate::http_client`, `crate::log`, `crate::observe`, `crate::print`,
-//! `crate::service`, `crate::system`, `hailer`.
+//! `crate::exit`, `crate::files`, `crate::http_client`, `crate::log`, `crate::observe`,
+//! `crate::print`, `crate::service`, `crate::system`, `hailer`.
 
 mod action;
 mod door;

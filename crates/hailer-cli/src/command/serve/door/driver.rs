@@ -9,6 +9,10 @@
 //!
 //! One poll and one operation run at a time. The driver never waits for them: joins, commands and
 //! new configurations are handled meanwhile.
+//!
+//! May import: `crate::command::serve::door`, `crate::command::serve::door::control`,
+//! `crate::command::serve::door::record`, `crate::command::serve::door::texts`, `crate::config`,
+//! `hailer`.
 
 use super::control::{Control, WakeFacts};
 use super::record::{self, Kept};

@@ -1,6 +1,9 @@
 //! The state file of a door: the status of the last running game, and what the door did.
 //!
-//! A door works without it. What cannot be read is ignored with a warning.
+//! In: what a door knows of its game, or the file. Out: the file, or what it says. A door works
+//! without it.
+//!
+//! May import: `crate::config`, `crate::files`, `hailer`.
 
 use crate::config::door::table::StateFile;
 use crate::files::{append_suffix, folder_of};
