@@ -45,10 +45,9 @@ impl Types {
 }
 
 /// Strings of names that the program has, by place and length. A sweep has the same few names in all of its answers.
-static NAMES: Mutex<Option<HashMap<(usize, usize), Py<PyString>, BuildPlaceHasher>>> =
-    Mutex::new(None);
+static NAMES: Mutex<Option<NameTable>> = Mutex::new(None);
 
-type BuildPlaceHasher = BuildHasherDefault<PlaceHasher>;
+type NameTable = HashMap<(usize, usize), Py<PyString>, BuildHasherDefault<PlaceHasher>>;
 
 /// Hashes the place of a name of the program, which nobody else chooses.
 #[derive(Default)]
@@ -83,6 +82,7 @@ fn name<'py>(py: Python<'py>, name: &'static str) -> Bound<'py, PyString> {
 }
 
 /// Returns a key. Those of answers that were read from JSON are not names of the program.
+#[expect(clippy::ptr_arg, reason = "a borrowed key is a name of the program")]
 fn key<'py>(py: Python<'py>, key: &Cow<'static, str>) -> Bound<'py, PyString> {
     match key {
         Cow::Borrowed(key) => name(py, key),
