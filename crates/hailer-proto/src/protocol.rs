@@ -769,6 +769,8 @@ pub trait Connection: Send {
 pub struct JoinAttempt {
     /// Name of the player, at most 64 bytes.
     pub name: CompactString,
+    /// UUID of the player, if the client sent it.
+    pub uuid: Option<[u8; 16]>,
     /// Host that the client connected to, in lower case, without what proxies append. Empty if the
     /// client did not send it.
     pub host: CompactString,

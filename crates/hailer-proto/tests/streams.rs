@@ -879,3 +879,37 @@ fn every_depth_reads_its_fields() {
         }
     }
 }
+
+#[test]
+fn the_uuid_of_a_login_is_read_in_all_its_forms() {
+    let uuid: [u8; 16] = std::array::from_fn(|i| i as u8 + 1);
+    let login = |rest: &[u8]| {
+        let mut packet = Vec::new();
+        message::write_packet(&[b"\x00\x05Alice", rest].concat(), &mut packet);
+        packet
+    };
+    let read = |rest: &[u8], protocol| {
+        let packet = login(rest);
+        let mut notes = wire::Notes::default();
+        let mut reader = wire::Reader::new(&packet, &mut notes);
+        let login = message::read_login_start(&mut reader).unwrap();
+        assert_eq!(login.name, "Alice");
+        login.uuid(protocol)
+    };
+    let signed = [&[1; 300][..], &[1], &uuid].concat();
+    for (rest, protocol, expected) in [
+        (vec![], 758, None),
+        (vec![0], 759, None),
+        // A signature of 1.19, and no UUID.
+        (vec![1; 300], 759, None),
+        ([&[0, 1][..], &uuid].concat(), 760, Some(uuid)),
+        (vec![0, 0], 760, None),
+        (signed, 760, Some(uuid)),
+        ([&[1][..], &uuid].concat(), 761, Some(uuid)),
+        (vec![0], 763, None),
+        (uuid.to_vec(), 764, Some(uuid)),
+        (uuid[1..].to_vec(), 772, None),
+    ] {
+        assert_eq!(read(&rest, protocol), expected, "{protocol} {rest:?}");
+    }
+}

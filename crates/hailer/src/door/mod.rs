@@ -9,10 +9,14 @@
 //!
 //! The threads of the sockets share an [`Entrance`] with the owner of the door. They report joins
 //! of verified sources, and get what to do with the client. The owner runs a
-//! [`machine::Machine`], which decides without I/O when the game starts and stops.
+//! [`machine::Machine`], which decides without I/O when the game starts and stops. `access` decides
+//! who may wake it.
 //!
-//! May import: `crate`, `crate::names`, `crate::prefix`, `crate::target`, `hailer_proto`.
+//! May import: `crate`, `crate::names`, `crate::prefix`, `crate::support`, `crate::target`,
+//! `hailer_proto`.
 
+#[cfg(feature = "sources")]
+pub mod access;
 mod address;
 mod entrance;
 pub mod machine;

@@ -20,7 +20,7 @@
 use crate::config::HookAction;
 use crate::http_client;
 use crate::system::{kill_group, start_group};
-use hailer::proto::model::printable;
+use hailer::proto::model::{printable, uuid_text};
 use hailer::proto::protocol::JoinAttempt;
 use serde_json::{Map, Value};
 use std::io::Read;
@@ -40,8 +40,9 @@ const MAX_OUTPUT_BYTES: u64 = 4 << 10;
 /// Maximum length of a quoted error output.
 const MAX_QUOTED_CHARS: usize = 200;
 /// All keys of facts. Those that an event lacks are removed from the environment of a command.
-const KEYS: [&str; 10] = [
-    "event", "server", "name", "cause", "source", "player", "host", "port", "protocol", "reason",
+const KEYS: [&str; 11] = [
+    "event", "server", "name", "cause", "source", "player", "uuid", "host", "port", "protocol",
+    "reason",
 ];
 
 /// Facts about an event, for a command or a webhook.
@@ -67,7 +68,12 @@ impl Facts {
 
     /// Adds who tries to join.
     pub(super) fn with_join(self, source: SocketAddr, attempt: &JoinAttempt) -> Self {
-        self.with("source", source.to_string())
+        let facts = match &attempt.uuid {
+            Some(uuid) => self.with("uuid", uuid_text(uuid)),
+            None => self,
+        };
+        facts
+            .with("source", source.to_string())
             .with("player", &*attempt.name)
             .with("host", &*attempt.host)
             .with("port", attempt.port)
@@ -273,6 +279,7 @@ pub(crate) mod tests {
     pub(crate) fn attempt(name: &str) -> JoinAttempt {
         JoinAttempt {
             name: name.into(),
+            uuid: Some([0xAB; 16]),
             host: "play.example.com".into(),
             port: 25_565,
             protocol: 772,
@@ -349,7 +356,7 @@ pub(crate) mod tests {
         let (_, body) = request.split_once("\r\n\r\n").unwrap();
         let expected = serde_json::json!({
             "event": "join-attempt", "server": 2, "source": "192.0.2.7:50000",
-            "player": "Al\"ice", "host": "play.example.com", "port": 25_565, "protocol": 772,
+            "player": "Al\"ice", "uuid": "abababab-abab-abab-abab-abababababab", "host": "play.example.com", "port": 25_565, "protocol": 772,
         });
         let body: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(body, expected);

@@ -3,7 +3,8 @@
 //! In: parsed tables. Out: configuration of doors, mistakes with line numbers.
 //!
 //! May import: `crate::config`, `crate::config::action`, `crate::config::checker`,
-//! `crate::config::reader`, `hailer`.
+//! `crate::config::reader`, `crate::files`, `hailer`.
 
+pub(crate) mod access;
 pub(crate) mod control;
 pub(crate) mod table;

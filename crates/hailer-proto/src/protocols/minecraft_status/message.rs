@@ -385,13 +385,13 @@ fn string<'a>(
     Ok(Cow::Borrowed(text))
 }
 
-/// Reads the name in the packet that starts a login. Later fields differ by version and are
-/// ignored. The reader ends after the packet.
+/// Reads the packet that starts a login. The fields after the name differ by version: see
+/// [`LoginStart::uuid`]. The reader ends after the packet.
 ///
 /// # Errors
 ///
 /// Names the field that is truncated or invalid, with its offset.
-pub fn read_login_start<'a>(r: &mut Reader<'a, '_>) -> Result<Cow<'a, str>, Error> {
+pub fn read_login_start<'a>(r: &mut Reader<'a, '_>) -> Result<LoginStart<'a>, Error> {
     /// Names have at most 16 characters.
     const MAX_NAME_BYTES: usize = 64;
     let start = r.at();
@@ -408,10 +408,36 @@ pub fn read_login_start<'a>(r: &mut Reader<'a, '_>) -> Result<Cow<'a, str>, Erro
             "a length that holds the name",
         ));
     };
-    if rest > 0 {
-        r.raw(rest, "rest of the login")?;
+    let rest = match rest {
+        0 => &[][..],
+        rest => r.raw(rest, "rest of the login")?,
+    };
+    Ok(LoginStart { name, rest })
+}
+
+/// A login start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoginStart<'a> {
+    /// Name of the player.
+    pub name: Cow<'a, str>,
+    /// What follows the name, which depends on the version.
+    rest: &'a [u8],
+}
+
+impl LoginStart<'_> {
+    /// Returns the UUID of the player, which clients send since 1.19.1. It is unverified. `protocol`:
+    /// the number of the handshake.
+    pub fn uuid(&self, protocol: i32) -> Option<[u8; 16]> {
+        /// 1.19.1 and 1.19.2: a signed key may precede the UUID.
+        const WITH_KEY: i32 = 760;
+        match self.rest.split_last_chunk()? {
+            // Since 1.20.2.
+            ([], uuid) => Some(*uuid),
+            ([1], uuid) => Some(*uuid),
+            ([.., 1], uuid) if protocol == WITH_KEY => Some(*uuid),
+            _ => None,
+        }
     }
-    Ok(name)
 }
 
 /// Appends a status request.

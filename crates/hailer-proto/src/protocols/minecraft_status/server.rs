@@ -405,9 +405,10 @@ impl StatusConnection {
         match self.state {
             State::Start => self.handshake(&Handshake::read(&mut r)?),
             State::Login => {
-                let name = message::read_login_start(&mut r)?;
+                let login = message::read_login_start(&mut r)?;
                 if let Some(join) = &mut self.join {
-                    join.name = name.as_ref().into();
+                    join.name = login.name.as_ref().into();
+                    join.uuid = login.uuid(join.protocol);
                 }
                 out.extend_from_slice(&self.replies.kick);
                 return Ok(Progress::Close(bytes.len()));
@@ -462,6 +463,7 @@ impl StatusConnection {
             Intent::Login | Intent::Transfer => {
                 self.join = Some(JoinAttempt {
                     name: Default::default(),
+                    uuid: None,
                     host: handshake.host_name().into(),
                     port: handshake.port,
                     protocol: handshake.protocol,
@@ -513,6 +515,7 @@ impl StatusConnection {
         };
         self.join = Some(JoinAttempt {
             name: login.name.into(),
+            uuid: None,
             host: message::host_name(&login.host).into(),
             port: login.port.unwrap_or(0),
             protocol: login.protocol.map_or(0, i32::from),
