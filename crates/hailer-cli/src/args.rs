@@ -893,6 +893,25 @@ pub(crate) enum ServeAction {
     /// Show the state of a running hailer serve
     #[command(after_help = STATUS)]
     Status(ServeStatus),
+    /// Start the game behind a door of a running hailer serve
+    ///
+    /// The game starts even if no player may wake it, and in the pause after a failure. The command
+    /// does not wait until the game answers: see hailer serve status.
+    Wake(ServeOrder),
+    /// Stop the game behind a door of a running hailer serve
+    ///
+    /// The game stops even if players are online, and in the times of `keep`. The next join starts
+    /// it again.
+    Sleep(ServeOrder),
+}
+
+#[derive(Args)]
+pub(crate) struct ServeOrder {
+    /// Name of the server, as in hailer serve status
+    #[arg(value_name = "NAME")]
+    pub(crate) door: String,
+    #[command(flatten)]
+    pub(crate) running: Running,
 }
 
 #[derive(Args)]

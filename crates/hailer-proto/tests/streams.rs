@@ -485,8 +485,8 @@ fn invalid_requests_close_the_connection() {
             "packet length at offset 0: expected a varint of at most 3 bytes",
         ),
         (
-            start(&[0x81, 0x10]),
-            "packet length at offset 0: more than 2048, the most accepted",
+            start(&[0x81, 0x19]),
+            "packet length at offset 0: more than 3200, the most accepted",
         ),
         (
             start(&[0; 5_000]),

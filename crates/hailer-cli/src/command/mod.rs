@@ -44,6 +44,7 @@ use crate::config::{self, warn_about_token_file};
 #[cfg(not(all(feature = "game", feature = "monitor", feature = "top")))]
 use crate::exit::without;
 use crate::exit::{Exit, OrUsage, usage};
+use crate::observe::DoorOrder;
 use crate::values::{game_of, names_another};
 use hailer::Target;
 use hailer::client::ClientConfig;
@@ -64,6 +65,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<Exit> {
         Command::Check(args) => block_on(check::run(*args)),
         Command::Serve(mut args) => match args.action.take() {
             Some(ServeAction::Status(args)) => block_on(serve::status::run(args)),
+            Some(ServeAction::Wake(args)) => block_on(serve::order::run(args, DoorOrder::Wake)),
+            Some(ServeAction::Sleep(args)) => block_on(serve::order::run(args, DoorOrder::Sleep)),
             None => serve::run(&args),
         },
         Command::Gamedig(args) => block_on(gamedig::run(args)),

@@ -30,6 +30,8 @@ pub(crate) mod monitor;
 #[cfg_attr(not(feature = "redis"), path = "no_network.rs")]
 pub(crate) mod network;
 pub(crate) mod reader;
+#[cfg_attr(not(feature = "monitor"), path = "no_receivers.rs")]
+mod receivers;
 mod serve;
 mod status;
 #[cfg(all(test, feature = "redis"))]
@@ -55,6 +57,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+/// A receiver of notifications. In a build without the feature `monitor`, there is none.
+#[cfg(feature = "monitor")]
+pub(crate) use hailer_monitor::alert::OpenReceiver;
+#[cfg(not(feature = "monitor"))]
+pub(crate) use std::convert::Infallible as OpenReceiver;
+
 /// Minimum length of a token in bytes. Shorter ones can be guessed.
 pub(crate) const MIN_TOKEN_BYTES: usize = 16;
 /// A complete configuration with comments, which `hailer serve --example` prints.
@@ -64,6 +72,8 @@ pub(crate) const EXAMPLE: &str = include_str!("../example-serve.toml");
 #[derive(Default)]
 pub(crate) struct ServeConfig {
     pub(crate) servers: Vec<ServerConfig>,
+    /// Who is told of changes of doors.
+    pub(crate) receivers: Vec<OpenReceiver>,
     /// The table `[engine]`.
     pub(crate) engine: PoolConfig,
     pub(crate) observe: ObserverConfig,
@@ -72,6 +82,8 @@ pub(crate) struct ServeConfig {
 /// Configuration of a server that is answered for.
 #[derive(Clone)]
 pub(crate) struct ServerConfig {
+    /// Name for people, unique.
+    pub(crate) name: Option<String>,
     pub(crate) source: StatusSource,
     /// The OneQuery network that the server is a member of. Port 0 stands for the listener's port.
     pub(crate) network: Option<Box<NetworkConfig>>,
@@ -83,6 +95,14 @@ pub(crate) struct ServerConfig {
     pub(crate) door: Option<Box<DoorConfig>>,
     /// Whether to announce Minecraft Status to the local network.
     pub(crate) lan_announce: bool,
+}
+
+impl ServerConfig {
+    /// Returns the name for people: by default `server N`, with the number from 1.
+    pub(crate) fn label(&self, number: usize) -> String {
+        let name = self.name.clone();
+        name.unwrap_or_else(|| format!("server {number}"))
+    }
 }
 
 /// Hook that runs when a player tries to join.

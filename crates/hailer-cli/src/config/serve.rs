@@ -8,6 +8,7 @@ use super::reader::{
     self, Blocks, FromShort, FromText, IntegerBetween, OneOrMany, Ordered, Parsed, Problem, TextOr,
     Time,
 };
+use super::receivers::{self, ReceiverInput};
 use super::status::StatusConfig;
 use super::{
     ExternalSource, HookAction, HookConfig, ListenConfig, MIN_TOKEN_BYTES, PushConfig, ServeConfig,
@@ -46,6 +47,7 @@ const HOOK_INTERVAL: Duration = Duration::from_secs(10);
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 struct ServeFileInput {
     server: Blocks<ServerInput>,
+    receiver: Blocks<ReceiverInput>,
     engine: EngineInput,
     observe: ObserveInput,
     /// File with games, which is read before the other keys.
@@ -72,6 +74,7 @@ pub(super) struct ServerInput {
     on_join: Option<Spanned<HookInput>>,
     door: Option<Spanned<DoorInput>>,
     pub(super) lan_announce: Option<Spanned<bool>>,
+    name: Option<Spanned<Parsed<ServerName>>>,
 }
 
 /// Options of a protocol by key.
@@ -265,6 +268,37 @@ impl FromText for Place {
     }
 }
 
+/// Name of a server for people and commands.
+enum ServerName {}
+
+impl FromText for ServerName {
+    type Value = String;
+    const EXPECTED: &'static str =
+        "a name of 1 to 64 letters, digits, dots, hyphens and underscores";
+
+    fn parse(text: &str) -> Option<String> {
+        let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        let is_name =
+            (1..=64).contains(&text.len()) && text.bytes().all(is_good) && !text.starts_with('-');
+        is_name.then(|| text.into())
+    }
+}
+
+/// Records a mistake for each name that two servers share.
+fn check_names(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
+    let mut taken = BTreeMap::new();
+    for name in servers
+        .iter()
+        .filter_map(|server| server.get_ref().name.as_ref())
+    {
+        let text = &name.get_ref().0;
+        if let Some(first) = taken.insert(text, checker.line(&name.span())) {
+            let text = format!("server.name: {text:?} is the name of the server of line {first}");
+            checker.wrong::<()>(&name.span(), text);
+        }
+    }
+}
+
 /// The last part of an address of the listener for pushed statuses.
 enum PushName {}
 
@@ -371,8 +405,10 @@ pub(super) fn parse(
         }
     }
     check_addresses(&servers, &mut checker);
+    check_names(&file.server.0, &mut checker);
     check_push(&file.server.0, &mut checker);
     let observe = file.observe.config(&mut checker);
+    let receivers = receivers::open(&file.receiver.0, &mut checker);
     if checker.problems.is_empty() && servers.is_empty() {
         checker.wrong::<()>(&(0..0), "no server; write at least one [[server]] block");
     }
@@ -381,6 +417,7 @@ pub(super) fn parse(
     }
     let config = ServeConfig {
         servers: servers.into_iter().map(|(_, server)| server).collect(),
+        receivers,
         engine: file.engine.config(),
         observe,
     };
@@ -513,6 +550,7 @@ impl ServerInput {
             }
         };
         (checker.problems.len() == mistakes).then_some(ServerConfig {
+            name: self.name.as_ref().map(|name| name.get_ref().0.clone()),
             source,
             network,
             listeners,

@@ -5,6 +5,7 @@
 //! ```text
 //!   {"get":"status"}   one snapshot; further requests may follow
 //!   {"watch":1000}     a snapshot now and every 1000 ms, until the client sends anything or closes
+//!   {"wake":"NAME"}    starts the game of a door, and {"sleep":"NAME"} stops it: {"done":"…"}
 //! ```
 //!
 //! `channel.rs` has the sockets. Limits: [`MAX_CLIENTS`]
@@ -18,7 +19,7 @@
 pub(crate) use super::channel::default_path;
 use super::channel::{self, Listener};
 use super::snapshot::{SCHEMA, Snapshot};
-use super::{MAX_CLIENTS, TakeSnapshot};
+use super::{DoorOrder, MAX_CLIENTS, Served, TakeSnapshot};
 use anyhow::{Context, anyhow, bail};
 use hailer::support::accept::wait_after;
 use serde::{Deserialize, Serialize};
@@ -38,6 +39,8 @@ const MAX_REPLY: u64 = 16 << 20;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 30 });
 /// Time for a peer to accept a reply.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// Time for a door to accept an order. It does not include the start or stop.
+const ORDER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Range of the interval between snapshots, in milliseconds.
 const WATCH_MS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
 
@@ -46,6 +49,8 @@ const WATCH_MS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
 enum Request {
     Get(Subject),
     Watch(u64),
+    Wake(String),
+    Sleep(String),
 }
 
 #[derive(Serialize, Deserialize)]
@@ -54,21 +59,27 @@ enum Subject {
     Status,
 }
 
+/// What a door does after an order.
+#[derive(Serialize, Deserialize)]
+struct Obeyed {
+    done: String,
+}
+
 #[derive(Serialize, Deserialize)]
 struct Refusal {
     error: String,
 }
 
 /// Serves clients until dropped.
-pub(super) async fn serve(mut listener: Listener, take_snapshot: TakeSnapshot) {
+pub(super) async fn serve(mut listener: Listener, served: Served) {
     let places = Arc::new(Semaphore::new(MAX_CLIENTS));
     loop {
         match listener.accept().await {
             Ok(mut stream) => match places.clone().try_acquire_owned() {
                 Ok(place) => {
-                    let take_snapshot = take_snapshot.clone();
+                    let served = served.clone();
                     tokio::spawn(async move {
-                        let _ = answer(stream, &take_snapshot).await;
+                        let _ = answer(stream, &served).await;
                         drop(place);
                     });
                 }
@@ -88,10 +99,7 @@ pub(super) async fn serve(mut listener: Listener, take_snapshot: TakeSnapshot) {
     }
 }
 
-async fn answer(
-    stream: impl AsyncRead + AsyncWrite,
-    take_snapshot: &TakeSnapshot,
-) -> io::Result<()> {
+async fn answer(stream: impl AsyncRead + AsyncWrite, served: &Served) -> io::Result<()> {
     let (reader, mut writer) = tokio::io::split(stream);
     let mut reader = BufReader::new(reader);
     loop {
@@ -102,18 +110,40 @@ async fn answer(
             Err(error) => return Err(error),
         };
         match request {
-            Ok(Request::Get(Subject::Status)) => write(&mut writer, &take_snapshot()).await?,
+            Ok(Request::Get(Subject::Status)) => {
+                write(&mut writer, &(served.take_snapshot)()).await?
+            }
             Ok(Request::Watch(ms)) => {
-                return watch(reader, writer, take_snapshot, Duration::from_millis(ms)).await;
+                let every = Duration::from_millis(ms);
+                return watch(reader, writer, &served.take_snapshot, every).await;
+            }
+            Ok(Request::Wake(name)) => {
+                obey(&mut writer, (served.steer)(DoorOrder::Wake, name)).await?;
+            }
+            Ok(Request::Sleep(name)) => {
+                obey(&mut writer, (served.steer)(DoorOrder::Sleep, name)).await?;
             }
             Err(error) => return write(&mut writer, &Refusal { error }).await,
         }
     }
 }
 
+/// Sends the result of an order.
+async fn obey(
+    writer: &mut (impl AsyncWrite + Unpin),
+    result: impl Future<Output = Result<String, String>>,
+) -> io::Result<()> {
+    let result = timeout(ORDER_TIMEOUT, result).await;
+    match result.unwrap_or_else(|_| Err("the door does not respond".to_owned())) {
+        Ok(done) => write(writer, &Obeyed { done }).await,
+        Err(error) => write(writer, &Refusal { error }).await,
+    }
+}
+
 fn request(line: &str) -> Result<Request, String> {
-    let request = serde_json::from_str(line)
-        .map_err(|_| r#"write {"get":"status"} or {"watch":1000}"#.to_owned())?;
+    let request = serde_json::from_str(line).map_err(|_| {
+        r#"write {"get":"status"}, {"watch":1000}, {"wake":"NAME"} or {"sleep":"NAME"}"#.to_owned()
+    })?;
     match request {
         Request::Watch(ms) if !WATCH_MS.contains(&ms) => Err(format!(
             "watch: write {} to {} milliseconds",
@@ -221,6 +251,27 @@ impl Client {
         self.next().await
     }
 
+    /// Orders a door to wake its game, or to put it to sleep. Returns what happens.
+    ///
+    /// # Errors
+    /// The responder has ended, or there is no such door. The error contains the correction.
+    pub(crate) async fn order(&mut self, order: DoorOrder, name: &str) -> anyhow::Result<String> {
+        let name = name.to_owned();
+        self.ask(&match order {
+            DoorOrder::Wake => Request::Wake(name),
+            DoorOrder::Sleep => Request::Sleep(name),
+        })
+        .await?;
+        let line = self.line().await?;
+        match serde_json::from_str(&line) {
+            Ok(Obeyed { done }) => Ok(done),
+            Err(_) => match serde_json::from_str(&line) {
+                Ok(Refusal { error }) => bail!("{error}"),
+                Err(_) => bail!("the reply is not from hailer serve"),
+            },
+        }
+    }
+
     /// Requests periodic snapshots, which [`Client::next`] returns.
     ///
     /// # Errors
@@ -237,12 +288,16 @@ impl Client {
     /// # Errors
     /// The same as for [`Client::status`].
     pub(crate) async fn next(&mut self) -> anyhow::Result<Snapshot> {
+        understand(&self.line().await?)
+    }
+
+    async fn line(&mut self) -> anyhow::Result<String> {
         let Ok(line) = timeout(self.every + TIMEOUT, read(&mut self.stream, MAX_REPLY)).await
         else {
             bail!("no reply from hailer serve; it is blocked or suspended");
         };
         match line {
-            Ok(Some(line)) => understand(&line),
+            Ok(Some(line)) => Ok(line),
             Ok(None) => bail!("hailer serve has ended"),
             Err(error) if error.kind() == ErrorKind::InvalidData => {
                 Err(error).context("invalid reply from hailer serve")
@@ -312,10 +367,20 @@ pub(crate) mod tests {
             let path = folder.join("s");
             let (listener, bound) = bind(&path).unwrap();
             let started = Instant::now();
-            let server = tokio::spawn(serve(
-                listener,
-                Arc::new(move || simulated::snapshot(1.0 + started.elapsed().as_secs_f64())),
-            ));
+            let take_snapshot = move || simulated::snapshot(1.0 + started.elapsed().as_secs_f64());
+            let served = Served {
+                take_snapshot: Arc::new(take_snapshot),
+                steer: Arc::new(|order, name| {
+                    Box::pin(async move {
+                        match &*name {
+                            "survival" => Ok(format!("survival: {order:?}")),
+                            "deaf" => std::future::pending().await,
+                            _ => Err(format!("no door {name:?}")),
+                        }
+                    })
+                }),
+            };
+            let server = tokio::spawn(serve(listener, served));
             tokio::task::spawn_blocking(move || test(&path))
                 .await
                 .unwrap();
@@ -378,6 +443,40 @@ pub(crate) mod tests {
                 "{:?}",
                 started.elapsed()
             );
+        });
+    }
+
+    #[test]
+    fn orders_of_doors_get_a_reply() {
+        with_server("orders", |path| {
+            for (request, expected) in [
+                (
+                    "{\"wake\":\"survival\"}\n",
+                    "{\"done\":\"survival: Wake\"}\n",
+                ),
+                (
+                    "{\"sleep\":\"survival\"}\n",
+                    "{\"done\":\"survival: Sleep\"}\n",
+                ),
+                ("{\"wake\":\"x\"}\n", "{\"error\":\"no door \\\"x\\\"\"}\n"),
+                (
+                    "{\"wake\":\"deaf\"}\n",
+                    "{\"error\":\"the door does not respond\"}\n",
+                ),
+            ] {
+                assert_eq!(ask(path, request.as_bytes()), expected);
+            }
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all();
+            runtime.build().unwrap().block_on(async {
+                let mut client = Client::connect(path).await.unwrap();
+                let done = client.order(DoorOrder::Wake, "survival").await.unwrap();
+                assert_eq!(done, "survival: Wake");
+                let error = client.order(DoorOrder::Sleep, "x").await.unwrap_err();
+                assert_eq!(error.to_string(), "no door \"x\"");
+                // The connection still serves.
+                assert_eq!(client.status().await.unwrap().schema, SCHEMA);
+            });
         });
     }
 

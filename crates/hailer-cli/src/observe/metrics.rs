@@ -10,7 +10,7 @@
 //!
 //! May import: `crate::observe`, `crate::observe::snapshot`, `hailer`.
 
-use super::snapshot::{Counts, Listener, Snapshot, Source, State, reasons};
+use super::snapshot::{Counts, Door, DoorState, Listener, Snapshot, Source, State, reasons};
 use super::{MAX_CLIENTS, TakeSnapshot};
 use hailer::support::listen::ConnectionLimits;
 use hailer::support::listen::http::{self, HttpLimits};
@@ -225,6 +225,73 @@ const LIMIT: [Metric<Snapshot>; 6] = [
     ),
 ];
 
+/// Metrics of a door.
+const DOOR: [Metric<Door>; 11] = [
+    (Counter, "door_starts", "Starts of the game.", |door| {
+        count(door.starts)
+    }),
+    (
+        Counter,
+        "door_failed_starts",
+        "Starts that failed.",
+        |door| count(door.failed_starts),
+    ),
+    (
+        Counter,
+        "door_crashes",
+        "Ends of the game that nobody asked for.",
+        |door| count(door.crashes),
+    ),
+    (
+        Counter,
+        "door_idle_stops",
+        "Stops because nobody played.",
+        |door| count(door.idle_stops),
+    ),
+    (
+        Counter,
+        "door_held_joins",
+        "Joins that did not start the game because of a limit or a pause.",
+        |door| count(door.held_joins),
+    ),
+    (
+        Counter,
+        "door_refused_joins",
+        "Joins of clients that may not wake the game.",
+        |door| count(door.refused_joins),
+    ),
+    (
+        Counter,
+        "door_asleep_seconds",
+        "Time saved: time asleep.",
+        |door| Some(door.asleep_s),
+    ),
+    (
+        Gauge,
+        "door_state_age_seconds",
+        "Time in the current state.",
+        |door| Some(door.since_s),
+    ),
+    (
+        Gauge,
+        "door_last_start_seconds",
+        "Time from the last start to the first answer; missing before the first one.",
+        |door| door.last_start_s,
+    ),
+    (
+        Gauge,
+        "door_visits",
+        "Clients that are passed on to the game now.",
+        |door| count(door.visits),
+    ),
+    (
+        Gauge,
+        "door_players",
+        "Players online; missing while unknown.",
+        |door| door.players.map(f64::from),
+    ),
+];
+
 /// Returns the value of an integer. Above 2^53 it is rounded, as by the readers of metrics.
 fn count(number: u64) -> Option<f64> {
     Some(number as f64)
@@ -239,6 +306,7 @@ pub(super) fn text(snapshot: &Snapshot, format: MetricsFormat) -> String {
     add_listeners(&mut page, &snapshot.listeners);
     page.add(&LIMIT, &[(Vec::new(), snapshot)]);
     add_sources(&mut page, &snapshot.sources);
+    add_doors(&mut page, &snapshot.doors);
     page.finish()
 }
 
@@ -307,6 +375,23 @@ fn add_sources(page: &mut MetricsPage, sources: &[Source]) {
             family.sample(&labels, f64::from(u8::from(source.state == state)));
         }
     }
+}
+
+/// Adds the doors. Their names are unique.
+fn add_doors(page: &mut MetricsPage, doors: &[Door]) {
+    let help = "1 for the state that the game is in, 0 for the others.";
+    let mut family = page.family(Gauge, "door_state", help);
+    for door in doors {
+        for state in DoorState::ALL {
+            let labels = [("door", &*door.name), ("state", state.name())];
+            family.sample(&labels, f64::from(u8::from(door.state == state)));
+        }
+    }
+    let doors: Vec<_> = doors
+        .iter()
+        .map(|door| (vec![("door", &*door.name)], door))
+        .collect();
+    page.add(&DOOR, &doors);
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ pub(crate) mod snapshot;
 
 use anyhow::{Context, bail};
 use channel::PlaceGuard;
+use futures_util::future::BoxFuture;
 use snapshot::Snapshot;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -28,6 +29,27 @@ const MAX_CLIENTS: usize = 16;
 /// Callback that returns a snapshot. It is called on the runtime of the observer, at most ten times
 /// per second for each client, and should be fast.
 type TakeSnapshot = Arc<dyn Fn() -> Snapshot + Send + Sync>;
+
+/// Order to a door.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DoorOrder {
+    /// Start the game.
+    Wake,
+    /// Stop the game.
+    Sleep,
+}
+
+/// Callback that gives an order to the door of this name. It returns what happens, or why nothing
+/// does.
+pub(crate) type Steer =
+    Arc<dyn Fn(DoorOrder, String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
+
+/// What the control socket serves.
+#[derive(Clone)]
+struct Served {
+    take_snapshot: TakeSnapshot,
+    steer: Steer,
+}
 
 /// Configuration of the observer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -77,6 +99,7 @@ pub(crate) struct Observer {
 pub(crate) fn start(
     config: &ObserverConfig,
     snapshot: impl Fn() -> Snapshot + Send + Sync + 'static,
+    steer: Steer,
 ) -> anyhow::Result<Observer> {
     let take_snapshot: TakeSnapshot = Arc::new(snapshot);
     let mut observer = Observer {
@@ -100,9 +123,12 @@ pub(crate) fn start(
     match channel::bind(&path) {
         Ok((listener, bound)) => {
             observer.control = Some(bound);
-            observer
-                .tasks
-                .push(tokio::spawn(control::serve(listener, take_snapshot)).abort_handle());
+            let served = Served {
+                take_snapshot,
+                steer,
+            };
+            let task = tokio::spawn(control::serve(listener, served));
+            observer.tasks.push(task.abort_handle());
         }
         Err(error) if wanted => return Err(error),
         Err(error) => observer.note = Some(format!("no control socket: {error:#}")),
@@ -178,7 +204,8 @@ mod tests {
                 metrics: Some("127.0.0.1:0".parse().unwrap()),
                 control: Control::At(path.clone()),
             };
-            let observer = start(&config, || simulated::snapshot(3.0)).unwrap();
+            let steer: Steer = Arc::new(|_, _| Box::pin(async { Err(String::new()) }));
+            let observer = start(&config, || simulated::snapshot(3.0), steer.clone()).unwrap();
             assert_eq!((observer.control(), observer.note()), (Some(&*path), None));
             let address = observer.metrics().unwrap();
             let output = control::Client::connect(&path)
@@ -188,7 +215,7 @@ mod tests {
                 .await
                 .unwrap();
             assert_eq!(output, simulated::snapshot(3.0));
-            let Err(error) = start(&config, Snapshot::default) else {
+            let Err(error) = start(&config, Snapshot::default, steer) else {
                 panic!("two on one path")
             };
             let error = format!("{error:#}");

@@ -4,6 +4,7 @@
 //! Counters only grow, from 0 at the start of the process. Rates are differences between two
 //! snapshots, divided by the difference of their `uptime_s`.
 
+use hailer::door;
 use hailer::respond::{REASONS, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -36,6 +37,9 @@ pub(crate) struct Snapshot {
     pub(crate) relay: Relay,
     /// Sources and networks of the servers.
     pub(crate) sources: Vec<Source>,
+    /// Games that sleep while nobody plays.
+    #[serde(default)]
+    pub(crate) doors: Vec<Door>,
     /// The busiest source networks, at most [`TOP`]. Clients choose this content.
     pub(crate) top: Vec<Prefix>,
 }
@@ -54,6 +58,7 @@ impl Default for Snapshot {
             budget: Budget::default(),
             relay: Relay::default(),
             sources: Vec::new(),
+            doors: Vec::new(),
             top: Vec::new(),
         }
     }
@@ -253,6 +258,100 @@ impl State {
     }
 }
 
+/// The door of a game that sleeps while nobody plays. Numbers are since the door was set up, also by
+/// an earlier process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Door {
+    /// Name of the server.
+    pub(crate) name: String,
+    /// State of the game.
+    pub(crate) state: DoorState,
+    /// Time in this state, in seconds.
+    pub(crate) since_s: f64,
+    /// Who or what started the game last. Clients choose the names of players. `None`: this process
+    /// did not start it.
+    pub(crate) woken_by: Option<String>,
+    /// Number of starts.
+    pub(crate) starts: u64,
+    /// Number of starts that failed.
+    pub(crate) failed_starts: u64,
+    /// Number of times that the game ended by itself.
+    pub(crate) crashes: u64,
+    /// Number of stops because nobody played.
+    pub(crate) idle_stops: u64,
+    /// Number of joins that did not start the game because of a limit or a pause.
+    pub(crate) held_joins: u64,
+    /// Number of joins of clients that may not wake the game.
+    pub(crate) refused_joins: u64,
+    /// Clients that are passed on to the game now.
+    pub(crate) visits: u64,
+    /// Players online. `None`: unknown.
+    pub(crate) players: Option<u32>,
+    /// Time from the last successful start to the first answer, in seconds.
+    pub(crate) last_start_s: Option<f64>,
+    /// Time saved: time asleep in seconds.
+    pub(crate) asleep_s: f64,
+    /// Reason of the last failure, until the game runs or sleeps.
+    pub(crate) last_error: Option<String>,
+}
+
+/// State of a game behind a door.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum DoorState {
+    /// It does not run. A join starts it.
+    #[default]
+    Asleep,
+    /// It was told to start.
+    Starting,
+    /// It answers.
+    Running,
+    /// It was told to stop.
+    Stopping,
+    /// It did not start, or ended by itself.
+    Failed,
+}
+
+impl DoorState {
+    /// All states.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Asleep,
+        Self::Starting,
+        Self::Running,
+        Self::Stopping,
+        Self::Failed,
+    ];
+
+    /// Returns the name in JSON.
+    pub(crate) fn name(self) -> &'static str {
+        door::State::from(self).name()
+    }
+}
+
+impl From<DoorState> for door::State {
+    fn from(state: DoorState) -> Self {
+        match state {
+            DoorState::Asleep => Self::Asleep,
+            DoorState::Starting => Self::Starting,
+            DoorState::Running => Self::Running,
+            DoorState::Stopping => Self::Stopping,
+            DoorState::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<door::State> for DoorState {
+    fn from(state: door::State) -> Self {
+        match state {
+            door::State::Asleep => Self::Asleep,
+            door::State::Starting => Self::Starting,
+            door::State::Running => Self::Running,
+            door::State::Stopping => Self::Stopping,
+            door::State::Failed => Self::Failed,
+        }
+    }
+}
+
 /// A source network.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Prefix {
@@ -317,6 +416,8 @@ mod tests {
         );
         let states: Vec<&str> = State::ALL.iter().map(|state| state.name()).collect();
         assert_eq!(listed("/$defs/source/properties/state/enum"), states);
+        let states: Vec<&str> = DoorState::ALL.iter().map(|state| state.name()).collect();
+        assert_eq!(listed("/$defs/door/properties/state/enum"), states);
     }
 
     #[test]

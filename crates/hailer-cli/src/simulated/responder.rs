@@ -1,6 +1,8 @@
 //! Snapshots of a simulated responder, as a pure function of time: for tests and for `hailer top`.
 
-use crate::observe::snapshot::{Budget, Counts, Listener, Prefix, Relay, Snapshot, Source, State};
+use crate::observe::snapshot::{
+    Budget, Counts, Door, DoorState, Listener, Prefix, Relay, Snapshot, Source, State,
+};
 
 /// Returns the snapshot `seconds` after the start.
 pub(crate) fn snapshot(seconds: f64) -> Snapshot {
@@ -37,6 +39,7 @@ pub(crate) fn snapshot(seconds: f64) -> Snapshot {
             sessions_max: 4096,
         },
         sources: sources(seconds),
+        doors: doors(seconds),
         top: (0..12).map(|number| prefix(number, wave)).collect(),
         ..Snapshot::default()
     }
@@ -105,6 +108,44 @@ fn sources(seconds: f64) -> Vec<Source> {
             Some("Redis at 127.0.0.1:6379: connection refused"),
         ),
         source("creative", "push", None, State::Never, None),
+    ]
+}
+
+/// Returns a sleeping game, a running one, and one that failed.
+fn doors(seconds: f64) -> Vec<Door> {
+    let door = |name: &str, state| Door {
+        name: name.into(),
+        state,
+        since_s: 90.0 + seconds,
+        ..Door::default()
+    };
+    vec![
+        Door {
+            starts: 12,
+            idle_stops: 12,
+            refused_joins: 3,
+            last_start_s: Some(42.5),
+            asleep_s: 250_000.0 + seconds,
+            ..door("survival", DoorState::Asleep)
+        },
+        Door {
+            woken_by: Some("\"Alice\" at 192.0.2.7".into()),
+            starts: 3,
+            idle_stops: 2,
+            visits: 2,
+            players: Some(2),
+            last_start_s: Some(9.0),
+            asleep_s: 40_000.0,
+            ..door("creative", DoorState::Running)
+        },
+        Door {
+            woken_by: Some("the operator".into()),
+            starts: 1,
+            failed_starts: 1,
+            held_joins: 5,
+            last_error: Some("no answer in 5min".into()),
+            ..door("modded", DoorState::Failed)
+        },
     ]
 }
 

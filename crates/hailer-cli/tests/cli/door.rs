@@ -124,6 +124,20 @@ impl House {
         self.start(&mut command);
     }
 
+    /// Starts the door with the control socket of its file.
+    pub(crate) fn open_with_control(&mut self) {
+        let mut command = command(["serve", "--config", "door.toml"]);
+        command.current_dir(self.path());
+        self.start(&mut command);
+    }
+
+    /// Runs the script that starts or stops the game.
+    pub(crate) fn script(folder: &Path, name: &str) {
+        let mut script = std::process::Command::new("sh");
+        let status = script.arg(folder.join(name)).status().unwrap();
+        assert!(status.success());
+    }
+
     fn start(&mut self, command: &mut std::process::Command) {
         let mut door = Process::start(command);
         let log = self.log.clone();

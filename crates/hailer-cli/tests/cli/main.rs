@@ -50,6 +50,8 @@ mod sessions;
 #[cfg(target_os = "linux")]
 mod shield;
 mod sources;
+#[cfg(unix)]
+mod steer;
 mod sweep;
 #[cfg(unix)]
 mod terminal;

@@ -93,6 +93,8 @@ pub enum ConditionKind {
     LatencyAbove,
     /// Uptime of the last day below the limit.
     UptimeBelow,
+    /// The game behind a door of `hailer serve` is in another state.
+    Door,
     /// Test of a receiver.
     Test,
 }
@@ -113,6 +115,7 @@ impl ConditionKind {
             Self::PlayersAbove => "players-above",
             Self::LatencyAbove => "latency-above",
             Self::UptimeBelow => "uptime-below",
+            Self::Door => "door",
             Self::Test => "test",
         }
     }
@@ -227,6 +230,37 @@ impl Notification {
             items: vec![item],
             more: 0,
             to: vec![to.into()],
+            held_until: None,
+            message: MessageConfig::default(),
+            zone: "local".into(),
+        }
+    }
+
+    /// Creates a message about the game behind a door of `hailer serve`. `state` is its new state,
+    /// and `line` says what happened. The kind is [`NotificationKind::Firing`] for failures.
+    pub fn door(server: &str, state: &str, line: &str, is_failure: bool, now: Millis) -> Self {
+        let id = format!("door\0{server}\0{state}\0{line}\0{now}");
+        let id = hex(&Sha256::digest(id));
+        let item = AffectedServer {
+            incident: id.clone(),
+            name: server.into(),
+            since: now,
+            state: state.into(),
+            to: Some(line.into()),
+            ..AffectedServer::default()
+        };
+        Self {
+            id,
+            rule: "door".into(),
+            condition: ConditionKind::Door,
+            kind: match is_failure {
+                true => NotificationKind::Firing,
+                false => NotificationKind::Resolved,
+            },
+            at: now,
+            items: vec![item],
+            more: 0,
+            to: Vec::new(),
             held_until: None,
             message: MessageConfig::default(),
             zone: "local".into(),

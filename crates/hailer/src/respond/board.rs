@@ -8,7 +8,9 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use hailer_proto::joins::{self, JoinDetector, JoinFamily};
 use hailer_proto::model::Extra;
 use hailer_proto::protocol::JoinAttempt;
-use hailer_proto::{Info, Keys, OptionError, Options, Protocol, Responder, Status, Transport};
+use hailer_proto::{
+    ConnectionStep, Epoch, Info, Keys, OptionError, Options, Protocol, Responder, Status, Transport,
+};
 use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
@@ -41,6 +43,8 @@ struct Inner {
     entrance: ArcSwapOption<Entrance>,
     /// Replaces the option `kick`.
     kick: ArcSwapOption<String>,
+    /// What clients read that may not wake the game.
+    refusal: ArcSwapOption<String>,
     stream_config: ArcSwap<StreamConfig>,
 }
 
@@ -82,6 +86,8 @@ pub(super) struct Published {
     pub(super) responders: Responders,
     /// Responders of stream protocols.
     pub(super) streams: Responders,
+    /// Responders of stream protocols for clients that may not wake the game.
+    refusals: Responders,
     /// Detectors of joins over UDP.
     pub(super) joins: Vec<Arc<dyn JoinDetector>>,
     /// Whether queries are recognized but not answered.
@@ -116,6 +122,7 @@ impl Board {
         let published = Published {
             responders,
             streams,
+            refusals: Vec::new(),
             joins: detectors(&families, &keys),
             is_silent: false,
         };
@@ -128,6 +135,7 @@ impl Board {
             join_hook: ArcSwapOption::empty(),
             entrance: ArcSwapOption::empty(),
             kick: ArcSwapOption::empty(),
+            refusal: ArcSwapOption::empty(),
             stream_config: ArcSwap::default(),
         })))
     }
@@ -148,6 +156,45 @@ impl Board {
     pub fn publish_with_kick(&self, status: &Status, kick: &str) -> Result<(), OptionError> {
         self.0.kick.store(Some(Arc::new(kick.to_owned())));
         self.publish(status)
+    }
+
+    /// Sets the text that clients read on their attempt to join, if they may not wake the game. Without
+    /// one, they read that of the status.
+    ///
+    /// # Errors
+    /// As in [`publish`](Self::publish). The text changes with the next status.
+    pub fn set_refusal(&self, text: &str) -> Result<(), OptionError> {
+        self.0.refusal.store(Some(Arc::new(text.to_owned())));
+        self.rebuild(self.0.published.load().is_silent, |_| ())
+    }
+
+    /// Returns the reply to an attempt to join of a client that may not wake the game. `bytes` are all
+    /// that it sent. `None`: there is no text for it.
+    pub(super) fn refused_reply(
+        &self,
+        from: SocketAddr,
+        epoch: Epoch,
+        bytes: &[u8],
+    ) -> Option<Vec<u8>> {
+        let published = self.published();
+        let mut responders = published.refusals.iter();
+        responders.find_map(|(_, responder)| {
+            let mut connection = responder.connection(from)?;
+            let mut out = Vec::new();
+            let mut rest = bytes;
+            loop {
+                let received = connection.receive(epoch, rest, &mut out);
+                match received.step {
+                    ConnectionStep::Close => {
+                        return connection.join_attempt().is_some().then_some(out);
+                    }
+                    ConnectionStep::Wait if received.consumed > 0 => {
+                        rest = rest.get(received.consumed..)?;
+                    }
+                    _ => return None,
+                }
+            }
+        })
     }
 
     /// Stops answering until the next status is published, for example because the last one is too
@@ -241,6 +288,7 @@ impl Board {
         let published = Published {
             responders: old.responders.clone(),
             streams: old.streams.clone(),
+            refusals: old.refusals.clone(),
             joins: detectors(&families, &source.1),
             is_silent: old.is_silent,
         };
@@ -301,10 +349,19 @@ impl Board {
             Some(kick) => Cow::Owned(with_kick(&self.0.protocols, kick)),
         };
         let (responders, streams) = build(&protocols, &source.1, &source.0)?;
+        let refusals = match &*self.0.refusal.load() {
+            None => Vec::new(),
+            Some(text) => {
+                let mut protocols = with_kick(&self.0.protocols, text);
+                protocols.retain(|(protocol, _)| protocol.info().has_join_attempts);
+                build(&protocols, &source.1, &source.0)?.1
+            }
+        };
         let joins = detectors(&self.lock_families(), &source.1);
         self.0.published.store(Arc::new(Published {
             responders,
             streams,
+            refusals,
             joins,
             is_silent,
         }));
@@ -415,6 +472,28 @@ mod tests {
         board.rotate([8; 16]).unwrap();
         board.publish(&Status::default()).unwrap();
         assert!(kick().contains("Starting"), "{}", kick());
+    }
+
+    #[test]
+    fn refused_clients_read_their_own_text() {
+        use hailer_proto::minecraft_status;
+        let protocols: Protocols = vec![(&minecraft_status::PROTOCOL, Options::default())];
+        let board = Board::with_options(protocols, Keys::new([7; 16]), &Status::default()).unwrap();
+        let login = b"\x06\x00\x2F\x00\x63\xDD\x02\x07\x00\x05Alice";
+        let from = "192.0.2.7:50000".parse().unwrap();
+        let reply = |bytes: &[u8]| board.refused_reply(from, Epoch(1), bytes);
+        assert_eq!(reply(login), None);
+        board.set_refusal("&cNot you").unwrap();
+        let status = Status::default();
+        board.publish_with_kick(&status, "&eStarting").unwrap();
+        let text = String::from_utf8(reply(login).unwrap()).unwrap();
+        assert!(
+            text.contains("Not you") && !text.contains("Starting"),
+            "{text}"
+        );
+        // A status ping, and half a login, are no attempts to join.
+        assert_eq!(reply(b"\x06\x00\x2F\x00\x63\xDD\x01\x01\x00"), None);
+        assert_eq!(reply(&login[..10]), None);
     }
 
     #[test]

@@ -25,15 +25,18 @@ const MAX_NAME_BYTES: usize = 16;
 pub(super) struct JoinHook {
     /// Number of the server, from 1.
     server: usize,
+    /// Its name, if it has one.
+    name: Option<String>,
     config: HookConfig,
     last_run: Mutex<Option<Instant>>,
     is_running: Arc<AtomicBool>,
 }
 
 impl JoinHook {
-    pub(super) fn new(server: usize, config: HookConfig) -> Self {
+    pub(super) fn new(server: usize, name: Option<String>, config: HookConfig) -> Self {
         Self {
             server,
+            name,
             config,
             last_run: Mutex::default(),
             is_running: Arc::default(),
@@ -45,7 +48,10 @@ impl JoinHook {
         if !is_player_name(&attempt.name) || !self.is_due(Instant::now()) {
             return;
         }
-        let facts = Facts::new("join-attempt", self.server).with_join(source, attempt);
+        let mut facts = Facts::new("join-attempt", self.server).with_join(source, attempt);
+        if let Some(name) = &self.name {
+            facts = facts.with("name", &**name);
+        }
         info!(
             "server {}: {:?} at {source} tries to join; running on-join",
             self.server, attempt.name
@@ -98,12 +104,12 @@ mod tests {
         let path = temporary("runs");
         let _ = std::fs::remove_file(&path);
         let script = format!(
-            "echo \"$HAILER_EVENT $HAILER_SERVER $HAILER_SOURCE <$HAILER_PLAYER> $HAILER_HOST $HAILER_PORT $HAILER_PROTOCOL\" >> {}",
+            "echo \"$HAILER_EVENT $HAILER_SERVER $HAILER_NAME $HAILER_SOURCE <$HAILER_PLAYER> $HAILER_HOST $HAILER_PORT $HAILER_PROTOCOL\" >> {}",
             path.display()
         );
         let every = Duration::from_millis(700);
         let action = HookAction::Command(shell(&script));
-        let hook = JoinHook::new(3, HookConfig { action, every });
+        let hook = JoinHook::new(3, Some("survival".to_owned()), HookConfig { action, every });
         let lines = || {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             text.lines().map(str::to_owned).collect::<Vec<_>>()
@@ -113,7 +119,7 @@ mod tests {
             hook.record(source(), &attempt(".Eve_42"));
         }
         until(|| lines().len() == 1 && !hook.is_running.load(Ordering::Acquire));
-        let line = "join-attempt 3 192.0.2.7:50000 <.Eve_42> play.example.com 25565 772";
+        let line = "join-attempt 3 survival 192.0.2.7:50000 <.Eve_42> play.example.com 25565 772";
         assert_eq!(lines(), [line]);
         std::thread::sleep(every);
         hook.record(source(), &attempt("Bob"));
@@ -153,7 +159,7 @@ mod tests {
             action: HookAction::Command(shell("sleep 1")),
             every: Duration::ZERO,
         };
-        let hook = JoinHook::new(1, config);
+        let hook = JoinHook::new(1, None, config);
         let now = Instant::now();
         assert!(hook.is_due(now));
         assert!(!hook.is_due(now + Duration::from_secs(60)));

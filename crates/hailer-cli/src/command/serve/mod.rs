@@ -14,13 +14,17 @@
 mod action;
 mod door;
 mod hook;
+#[cfg_attr(not(feature = "monitor"), path = "no_notify.rs")]
+mod notify;
 mod observed;
 mod open_files;
+pub(super) mod order;
 mod sources;
 pub(super) mod status;
 
 use self::door::Doors;
 use self::hook::JoinHook;
+use self::notify::Notifier;
 use self::observed::ObservedServe;
 use self::sources::{Server, ServerBoards, Sources};
 use super::block_on;
@@ -136,8 +140,9 @@ async fn serve(
     let mut generation = Generation::new(servers, None, inherited)?;
     let pool = ResponderPool::start(generation.listeners.clone(), &config.engine);
     let pool = Arc::new(pool.map_err(with_hint)?);
+    let notifier = Arc::new(Notifier::new(&config.receivers));
     let problems = generation
-        .open(servers, &pool, &mut Sources::default())
+        .open(servers, &pool, &mut Sources::default(), &notifier)
         .await?;
     if let Some(problem) = problems.into_iter().next() {
         return Err(problem);
@@ -145,9 +150,11 @@ async fn serve(
     let observed = Arc::new(ObservedServe::new(&pool));
     observed.show(&mut generation, servers);
     let seen = observed.clone();
-    let observer = observe::start(&observe_config(args, &config.observe), move || {
-        seen.snapshot()
-    })?;
+    let doors = observed.clone();
+    let steer: observe::Steer =
+        Arc::new(move |order, name| Box::pin(doors.clone().steer(order, name)));
+    let observe_config = observe_config(args, &config.observe);
+    let observer = observe::start(&observe_config, move || seen.snapshot(), steer)?;
     let mut out = crate::print::stdout();
     for (listener, protocols) in generation.listeners.iter().zip(protocols(servers)) {
         writeln!(out, "listening on {} for {protocols}", listener.address)?;
@@ -238,7 +245,11 @@ async fn reload(
     // connected.
     generation.sources.stop().await;
     let mut old = std::mem::replace(generation, new);
-    for problem in generation.open(servers, pool, &mut old.sources).await? {
+    let notifier = Arc::new(Notifier::new(&wanted.receivers));
+    let problems = generation
+        .open(servers, pool, &mut old.sources, &notifier)
+        .await?;
+    for problem in problems {
         warn!("{problem:#}; the other sources keep running");
     }
     observed.show(generation, servers);
@@ -309,7 +320,7 @@ impl Generation {
         let known = old.map_or(&[][..], |old| &old.relays);
         let doors = Doors::new(servers, old.map(|old| &old.doors));
         let hooks = servers.iter().enumerate().flat_map(|(i, server)| {
-            let new = |config| Arc::new(JoinHook::new(i + 1, config));
+            let new = |config| Arc::new(JoinHook::new(i + 1, server.name.clone(), config));
             std::iter::repeat_n(server.on_join.clone().map(new), server.listeners.len())
         });
         let indexes = servers
@@ -349,6 +360,10 @@ impl Generation {
                     relay = Some(entrance);
                 } else {
                     door.attach(&board, address.port());
+                    let who = server.door.as_ref().and_then(|door| door.who.as_ref());
+                    if let Some(who) = who {
+                        board.set_refusal(&who.text)?;
+                    }
                 }
             }
             let sockets = inherited
@@ -396,6 +411,7 @@ impl Generation {
         servers: &[ServerConfig],
         pool: &ResponderPool,
         old: &mut Sources,
+        notifier: &Arc<Notifier>,
     ) -> anyhow::Result<Vec<anyhow::Error>> {
         let opened = self.listeners.iter_mut().zip(pool.addresses());
         for ((listener, address), (server, listen)) in opened.zip(addresses(servers)) {
@@ -446,7 +462,7 @@ impl Generation {
         }
         let (sources, problems) = sources::start(started, old).await;
         self.sources = sources;
-        self.doors.start(servers, boards_of_doors).await;
+        self.doors.start(servers, boards_of_doors, notifier).await;
         Ok(problems)
     }
 }

@@ -1,8 +1,10 @@
 //! Snapshots of a running `hailer serve` for the control socket and the metrics.
 
+use super::door::{Door, DoorCommand};
 use super::sources::Watched;
 use super::{Generation, addresses};
 use crate::config::{ListenConfig, ServerConfig};
+use crate::observe::DoorOrder;
 use crate::observe::snapshot::{self, Snapshot};
 use hailer::respond::{ListenerCounts, ResponderPool, TopTalker};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -22,6 +24,9 @@ struct ObservedState {
     /// The protocols of each listener.
     protocols: Vec<Vec<String>>,
     sources: Vec<Watched>,
+    doors: Vec<Arc<Door>>,
+    /// Names of the servers.
+    names: Vec<String>,
     /// Number of listeners with a relay.
     relays: usize,
 }
@@ -47,9 +52,43 @@ impl ObservedServe {
         };
         let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         shown.sources = generation.sources.watched();
+        shown.doors = generation.doors.iter().cloned().collect();
+        let labels = servers.iter().enumerate();
+        shown.names = labels.map(|(i, server)| server.label(i + 1)).collect();
         shown.protocols = addresses(servers).map(|(_, listen)| ids(listen)).collect();
         let relays = addresses(servers).filter(|(server, _)| server.relay.is_some());
         shown.relays = relays.count();
+    }
+
+    fn doors(&self) -> Vec<Arc<Door>> {
+        let shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.doors.clone()
+    }
+
+    /// Gives an order to a door. Returns what happens.
+    ///
+    /// # Errors
+    /// There is no such door, or it cannot obey. The error contains the correction.
+    pub(super) async fn steer(
+        self: Arc<Self>,
+        order: DoorOrder,
+        name: String,
+    ) -> Result<String, String> {
+        let doors = self.doors();
+        let Some(door) = doors.iter().find(|door| door.name() == name) else {
+            let names: Vec<_> = doors.iter().map(|door| door.name()).collect();
+            return Err(match &names[..] {
+                [] => "no server has a door; add [server.door] to the configuration".to_owned(),
+                names => format!("no door {name:?}; known are {}", names.join(", ")),
+            });
+        };
+        let command = match order {
+            DoorOrder::Wake => DoorCommand::Wake,
+            DoorOrder::Sleep => DoorCommand::Sleep,
+        };
+        let done = door.command(command).await;
+        done.map(|done| format!("{name}: {done}"))
+            .map_err(|why| format!("{name}: {why}"))
     }
 
     pub(super) fn snapshot(&self) -> Snapshot {
@@ -77,7 +116,10 @@ impl ObservedServe {
                 sessions: listeners.iter().map(|one| one.counts.sessions).sum(),
                 sessions_max: (shown.relays * pool.workers() * pool.config().relay_sessions) as u64,
             },
-            sources: shown.sources.iter().map(Watched::source).collect(),
+            sources: (shown.sources.iter())
+                .map(|source| source.source(&shown.names))
+                .collect(),
+            doors: shown.doors.iter().map(|door| door.snapshot()).collect(),
             top: pool
                 .top_talkers()
                 .iter()

@@ -187,7 +187,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Watched {
     /// Returns the state for a snapshot.
-    pub(super) fn source(&self) -> snapshot::Source {
+    /// `names` are those of the servers.
+    pub(super) fn source(&self, names: &[String]) -> snapshot::Source {
         let (age, state) = match &self.state {
             WatchedState::Fixed => (Some(Duration::ZERO), State::Fresh),
             WatchedState::Source { policy, last } => {
@@ -208,7 +209,7 @@ impl Watched {
             }
         };
         snapshot::Source {
-            name: format!("server {}", self.server),
+            name: names.get(self.server - 1).cloned().unwrap_or_default(),
             kind: self.kind.into(),
             age_s: age.map(|age| age.as_secs_f64()),
             state,

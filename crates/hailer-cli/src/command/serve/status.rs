@@ -3,7 +3,7 @@
 use crate::args::ServeStatus;
 use crate::exit::Exit;
 use crate::observe::control::{Client, default_path};
-use crate::observe::snapshot::{Counts, Listener, Prefix, Snapshot, Source, State, in_words};
+use crate::observe::snapshot::{Counts, Door, Listener, Prefix, Snapshot, Source, State, in_words};
 use crate::print::table::{self, Fit};
 use crate::print::{bytes, json, line, rate, since};
 use hailer::proto::wire::counted;
@@ -39,6 +39,7 @@ fn show(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     answers(out, &all)?;
     dropped(out, &all)?;
     sources(out, &snapshot.sources)?;
+    doors(out, &snapshot.doors)?;
     busiest(out, &snapshot.top)
 }
 
@@ -198,6 +199,48 @@ fn sources(out: &mut impl Write, sources: &[Source]) -> io::Result<()> {
     section(out, "Status sources", &header, &rows)
 }
 
+/// Writes the games that sleep while nobody plays.
+fn doors(out: &mut impl Write, doors: &[Door]) -> io::Result<()> {
+    let header = [
+        ("door", Fit::Cut),
+        ("state", Fit::Whole),
+        ("for", Fit::Number),
+        ("woken by", Fit::Cut),
+        ("players", Fit::Spare(5)),
+        ("starts", Fit::Number),
+        ("failed", Fit::Spare(4)),
+        ("crashes", Fit::Spare(2)),
+        ("refused", Fit::Spare(1)),
+        ("held", Fit::Spare(0)),
+        ("last start", Fit::Spare(3)),
+        ("asleep", Fit::Number),
+        ("last error", Fit::Cut),
+    ];
+    let row = |door: &Door| {
+        let error = door.last_error.as_deref().unwrap_or_default();
+        let woken_by = door.woken_by.as_deref().unwrap_or_default();
+        vec![
+            line(&door.name, table::CELL),
+            door.state.name().to_owned(),
+            since(door.since_s),
+            line(woken_by, table::CELL),
+            door.players
+                .map(|players| players.to_string())
+                .unwrap_or_default(),
+            door.starts.to_string(),
+            door.failed_starts.to_string(),
+            door.crashes.to_string(),
+            door.refused_joins.to_string(),
+            door.held_joins.to_string(),
+            door.last_start_s.map(since).unwrap_or_default(),
+            since(door.asleep_s),
+            line(error, LAST_ERROR_WIDTH),
+        ]
+    };
+    let rows: Vec<_> = doors.iter().map(row).collect();
+    section(out, "Doors", &header, &rows)
+}
+
 /// Writes the networks that send most.
 fn busiest(out: &mut impl Write, networks: &[Prefix]) -> io::Result<()> {
     let header = [
@@ -255,6 +298,9 @@ mod tests {
             "203.0.113.0/24",
             "unverified",
             "Busiest networks",
+            "Doors",
+            "at 192.0.2.7",
+            "no answer in 5min",
         ] {
             assert!(shown.contains(expected), "{expected}:\n{shown}");
         }
@@ -264,6 +310,7 @@ mod tests {
             empty.contains("0 workers")
                 && !empty.contains("Listening")
                 && !empty.contains("Status sources")
+                && !empty.contains("Doors")
                 && !empty.contains("relay"),
             "{empty}"
         );

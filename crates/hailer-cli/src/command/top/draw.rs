@@ -13,7 +13,7 @@
 
 use super::history::History;
 use crate::command::serve::status::state;
-use crate::observe::snapshot::{Counts, Snapshot, State, in_words};
+use crate::observe::snapshot::{Counts, DoorState, Snapshot, State, in_words};
 use crate::print::{bytes, line, padded, rate, since};
 use crate::terminal::sections::{NUMBERS_WIDTH, ScreenRow, Section, column};
 use crate::terminal::widgets::{GAP_WIDTH, below, bold, dim, halves, in_color, lines, share};
@@ -64,6 +64,7 @@ impl Program for TopScreen {
             ("dropped", "datagrams without a reply, by reason"),
             ("relayed", "datagrams to the game server and back"),
             ("lost", "datagrams lost because the receive queue was full"),
+            ("doors", "games that sleep while nobody plays"),
             ("sources", "where statuses come from, and their age"),
             ("clients", "networks with most requests; can be forged"),
         ],
@@ -106,6 +107,7 @@ impl Program for TopScreen {
         let drops = drops(&self.history, listener, &all, half);
         let sources = sources(snapshot);
         let clients = clients(snapshot, half);
+        let doors = doors(snapshot);
         let budget = Section {
             title: None,
             rows: vec![budget(snapshot)],
@@ -114,11 +116,12 @@ impl Program for TopScreen {
         if body.width >= TWO_COLUMNS_WIDTH {
             let [left, right] = halves(body);
             column(frame, left, &[rates, budget, answers]);
-            column(frame, right, &[drops, sources, clients]);
+            column(frame, right, &[drops, sources, doors, clients]);
             return;
         }
         let left = answers.height().saturating_add(drops.height());
-        let right = sources.height().saturating_add(clients.height());
+        let right = sources.height().saturating_add(doors.height());
+        let right = right.saturating_add(clients.height());
         let ranges = [
             (rates.least + budget.least, rates.height() + budget.height()),
             (MIN_LOWER_HEIGHT, left.max(right)),
@@ -128,7 +131,7 @@ impl Program for TopScreen {
         column(frame, upper, &[rates, budget]);
         let [left, right] = halves(lower);
         column(frame, left, &[answers, drops]);
-        column(frame, right, &[sources, clients]);
+        column(frame, right, &[sources, doors, clients]);
     }
 
     fn press(&mut self, key: KeyEvent) -> bool {
@@ -363,6 +366,49 @@ fn sources(snapshot: &Snapshot) -> Section {
         }
     }
     Section::or_none("sources", rows, "no sources")
+}
+
+/// Returns the games that sleep while nobody plays. Without any, the section takes no line.
+fn doors(snapshot: &Snapshot) -> Section {
+    let mut rows = Vec::new();
+    for door in &snapshot.doors {
+        let color = match door.state {
+            DoorState::Running => Color::Green,
+            DoorState::Starting | DoorState::Stopping => Color::Yellow,
+            DoorState::Failed => Color::Red,
+            DoorState::Asleep => Color::Blue,
+        };
+        let words = format!("{}, {}", door.state.name(), since(door.since_s));
+        let name = Span::raw(line(&door.name, 40));
+        let what = match (door.players, &door.woken_by) {
+            (Some(players), _) if players > 0 => counted(players, "player"),
+            (_, Some(woken_by)) if door.state != DoorState::Asleep => {
+                format!("by {}", line(woken_by, 40))
+            }
+            _ => String::new(),
+        };
+        let what = Span::styled(format!(" {what}"), dim());
+        rows.push(ScreenRow::Ends(
+            vec![name, what],
+            Span::styled(words, in_color(color)),
+        ));
+        if let Some(error) = &door.last_error {
+            let error = Span::styled(format!("  {}", line(error, 200)), dim());
+            rows.push(ScreenRow::Ends(vec![error], Span::raw("")));
+        }
+    }
+    if rows.is_empty() {
+        return Section {
+            title: None,
+            rows,
+            least: 0,
+        };
+    }
+    // In a small terminal, sources and clients matter more.
+    Section {
+        least: 0,
+        ..Section::new("doors", rows)
+    }
 }
 
 fn clients(snapshot: &Snapshot, width: u16) -> Section {

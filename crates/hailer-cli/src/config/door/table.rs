@@ -1,5 +1,6 @@
 //! The keys of `[server.door]`, except those about who may wake the game.
 
+use super::access::{AccessConfig, AccessInput};
 use super::control::{self, ControlConfig, ControlInput};
 use crate::config::ListenConfig;
 use crate::config::checker::Checker;
@@ -24,6 +25,8 @@ pub(crate) struct DoorConfig {
     pub(crate) machine: MachineConfig,
     /// Whether all traffic that is no query counts as a join.
     pub(crate) wakes_on_traffic: bool,
+    /// Who may wake the game. `None`: everybody.
+    pub(crate) who: Option<AccessConfig>,
     pub(crate) texts: DoorTexts,
     pub(crate) state_file: StateFile,
     /// The status of the configuration, for all states but running.
@@ -144,6 +147,7 @@ pub(crate) struct DoorInput {
     #[serde(default)]
     failed: TextInput,
     state_file: Option<Spanned<PathBuf>>,
+    who: Option<Spanned<AccessInput>>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -242,11 +246,16 @@ impl DoorInput {
                 StateFile::At(path)
             }
         };
+        let who = match &self.who {
+            Some(who) => who.get_ref().config(&who.span(), checker),
+            None => None,
+        };
         let config = DoorConfig {
             game: game.clone(),
             query,
             control: control?,
             machine: self.machine(),
+            who,
             wakes_on_traffic: matches!(self.wake, Some(WakeInput::Traffic)),
             texts: DoorTexts {
                 asleep: self.asleep.text(),

@@ -431,6 +431,7 @@ fn default_texts(condition: ConditionKind, is_resolved: bool) -> DefaultTexts {
             "The monitor takes samples again",
             "The monitor took no samples for {for}",
         ),
+        (Kind::Door, _) => texts("{server} is {state}", "{server}: {to}"),
         (Kind::Test, _) => texts(
             "Test alert from Hailer",
             "This is a test: alerts reach this receiver. No action is needed.",

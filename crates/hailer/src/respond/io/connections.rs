@@ -739,7 +739,7 @@ async fn talk<S: AsyncRead + AsyncWrite + Unpin>(
         } else {
             session.pause(&board, epoch, &mut out)
         };
-        if let Some(arrival) = client.arrives(&board, &mut session, turn) {
+        if let Some(arrival) = client.arrives(&board, &mut session, turn, epoch, &mut out) {
             client.visit.record(&mut session, received, 0);
             return TalkEnd::Arrived(arrival);
         }
@@ -789,12 +789,15 @@ impl Client {
         is_free.then(|| self.arrival(&board, entrance, Vec::new(), None))
     }
 
-    /// Returns the way to the game if the client joins, or if no protocol claims its bytes.
+    /// Returns the way to the game if the client joins, or if no protocol claims its bytes. If it may
+    /// not wake the game, `out` gets the text about it.
     fn arrives(
         &self,
         board: &Board,
         session: &mut StreamSession,
         turn: NextAction,
+        epoch: Epoch,
+        out: &mut Vec<u8>,
     ) -> Option<Box<Arrival>> {
         if turn == NextAction::Wait {
             return None;
@@ -806,6 +809,9 @@ impl Client {
             // After a reply, the game could not take over.
             let entrance = board.stream_entrance().filter(|_| !self.visit.is_served)?;
             if entrance.enter(peer, attempt) == Entry::Refused {
+                if let Some(reply) = board.refused_reply(peer, epoch, &session.recorded) {
+                    *out = reply;
+                }
                 return None;
             }
             let wait = session.claimed.map(|(_, id)| board.join_wait(id));

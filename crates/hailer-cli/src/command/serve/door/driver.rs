@@ -547,6 +547,16 @@ impl Driver {
         } else {
             info!("door {name}: {line}");
         }
+        self.setup.notifier.door(name, change.to, &line, is_bad);
+    }
+}
+
+/// Returns who or what started a game.
+pub(super) fn waker(cause: &Cause) -> String {
+    match cause {
+        Cause::Join(visitor) => who(visitor),
+        Cause::Operator => "the operator".to_owned(),
+        Cause::Crash => "a restart after a crash".to_owned(),
     }
 }
 

@@ -19,17 +19,25 @@ mod texts;
 use self::control::{Control, DoorName};
 use self::driver::Driver;
 use self::texts::Shown;
+use super::notify::Notifier;
 use crate::config::ServerConfig;
+use crate::config::door::access::AccessConfig;
 use crate::config::door::table::DoorConfig;
+use crate::observe::snapshot;
+use hailer::door::access::Access;
 use hailer::door::machine::{Cause, DoorRecord, Event};
 use hailer::door::{Entrance, Requests, State};
 use hailer::respond::Board;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
+use tracing::warn;
 
+/// Time between checks whether the lists of players have changed.
+const REREAD_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum number of orders that wait for a door.
 const MAX_ORDERS: usize = 16;
 
@@ -47,6 +55,10 @@ pub(super) struct Door {
     /// What the task needs, until it starts.
     seat: Mutex<Option<(Requests, mpsc::Receiver<Order>)>>,
     task: Mutex<Option<JoinHandle<()>>>,
+    /// Who may wake the game, until another configuration.
+    access: Mutex<Option<Arc<Access>>>,
+    /// Reads the files of `access` again.
+    reader: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What a door shares with its task.
@@ -59,7 +71,6 @@ struct Shared {
 
 /// State of a door for people.
 #[derive(Clone, Debug)]
-#[allow(dead_code, reason = "until the control socket shows doors")]
 pub(super) struct DoorReport {
     pub(super) name: String,
     pub(super) state: State,
@@ -79,14 +90,12 @@ pub(super) struct DoorReport {
 
 /// Command of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(dead_code, reason = "until the control socket has commands")]
 pub(super) enum DoorCommand {
     Wake,
     Sleep,
 }
 
 /// Order to the task of a door.
-#[allow(dead_code, reason = "until the control socket has commands")]
 enum Order {
     Configure(Box<Setup>),
     Command(DoorCommand, oneshot::Sender<Result<String, String>>),
@@ -98,6 +107,8 @@ struct Setup {
     /// Number of the server, from 1.
     number: usize,
     boards: Vec<(SocketAddr, Board)>,
+    /// Who is told of changes.
+    notifier: Arc<Notifier>,
 }
 
 impl Setup {
@@ -171,6 +182,8 @@ impl Door {
             orders,
             seat: Mutex::new(Some((requests, receiver))),
             task: Mutex::default(),
+            access: Mutex::default(),
+            reader: Mutex::default(),
         }
     }
 
@@ -190,13 +203,34 @@ impl Door {
     }
 
     /// Returns the state for people.
-    #[allow(dead_code, reason = "until the control socket shows doors")]
     pub(super) fn report(&self) -> DoorReport {
         lock(&self.shared.report).clone()
     }
 
+    /// Returns the state for the control socket and the metrics.
+    pub(super) fn snapshot(&self) -> snapshot::Door {
+        let report = self.report();
+        let record = report.record;
+        snapshot::Door {
+            name: report.name,
+            state: report.state.into(),
+            since_s: report.since.elapsed().as_secs_f64(),
+            woken_by: report.woken_by.as_ref().map(driver::waker),
+            starts: record.starts,
+            failed_starts: record.failed_starts,
+            crashes: record.crashes,
+            idle_stops: record.idle_stops,
+            held_joins: record.held_joins,
+            refused_joins: report.refused.max(self.entrance().refused()),
+            visits: report.visits,
+            players: report.players,
+            last_start_s: record.last_start.map(|time| time.as_secs_f64()),
+            asleep_s: record.asleep.as_secs_f64(),
+            last_error: report.reason,
+        }
+    }
+
     /// Returns the name.
-    #[allow(dead_code, reason = "until the control socket shows doors")]
     pub(super) fn name(&self) -> &str {
         &self.shared.name
     }
@@ -205,7 +239,6 @@ impl Door {
     ///
     /// # Errors
     /// Says why the door cannot obey.
-    #[allow(dead_code, reason = "until the control socket shows doors")]
     pub(super) async fn command(&self, command: DoorCommand) -> Result<String, String> {
         let (sender, reply) = oneshot::channel();
         let order = Order::Command(command, sender);
@@ -214,8 +247,47 @@ impl Door {
         reply.await.map_err(|_| gone())?
     }
 
+    /// Sets who may wake the game. Reads the files of the lists.
+    fn set_access(&self, config: Option<&AccessConfig>) {
+        let entrance = &self.shared.entrance;
+        let access = config.map(|who| Arc::new(Access::new(who.allow.clone(), who.deny.clone())));
+        match &access {
+            Some(access) => {
+                log_problems(&self.shared.name, access);
+                let access = access.clone();
+                entrance.admit(move |source, attempt| access.admits(source.ip(), attempt));
+            }
+            None => entrance.admit(|_, _| true),
+        }
+        *lock(&self.access) = access;
+    }
+
+    /// Starts the task that reads the files of the lists again.
+    fn watch_access(&self) {
+        let access = lock(&self.access).clone();
+        let task = access.filter(|access| access.has_files()).map(|access| {
+            let name = self.shared.name.clone();
+            tokio::spawn(async move {
+                let mut ticks = tokio::time::interval(REREAD_INTERVAL);
+                ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+                loop {
+                    ticks.tick().await;
+                    let (name, access) = (name.clone(), access.clone());
+                    // The disk may hang.
+                    let read = tokio::task::spawn_blocking(move || log_problems(&name, &access));
+                    let _ = read.await;
+                }
+            })
+        });
+        if let Some(old) = std::mem::replace(&mut *lock(&self.reader), task) {
+            old.abort();
+        }
+    }
+
     /// Starts the task, or gives it another configuration.
     async fn start(&self, setup: Setup) {
+        self.set_access(setup.config.who.as_ref());
+        self.watch_access();
         let seat = lock(&self.seat).take();
         match seat {
             Some((requests, orders)) => {
@@ -231,9 +303,8 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        if let Some(task) = lock(&self.task).take() {
-            task.abort();
-        }
+        let tasks = [lock(&self.task).take(), lock(&self.reader).take()];
+        tasks.iter().flatten().for_each(JoinHandle::abort);
     }
 }
 
@@ -241,14 +312,24 @@ impl Doors {
     /// Returns the doors of a configuration. Those of an earlier one keep their state.
     pub(super) fn new(servers: &[ServerConfig], old: Option<&Self>) -> Self {
         let mut left: Vec<_> = old.into_iter().flat_map(Self::iter).cloned().collect();
+        let mut names = BTreeSet::new();
         let mut door = |(index, server): (usize, &ServerConfig)| {
             let config = server.door.as_ref()?;
-            let name = name_of(server, index);
+            let mut name = name_of(server, index);
+            if !names.insert(name.clone()) {
+                name = format!("{name}#{}", index + 1);
+                names.insert(name.clone());
+            }
             let identity = format!("{name} {}", config.game);
             let same = left.iter().position(|door| door.identity == identity);
             Some(match same {
                 Some(at) => left.swap_remove(at),
-                None => Arc::new(Door::new(name, identity)),
+                None => {
+                    let door = Door::new(name, identity);
+                    // Before the first client.
+                    door.set_access(config.who.as_ref());
+                    Arc::new(door)
+                }
             })
         };
         Self(servers.iter().enumerate().map(&mut door).collect())
@@ -269,6 +350,7 @@ impl Doors {
         &self,
         servers: &[ServerConfig],
         boards: Vec<Vec<(SocketAddr, Board)>>,
+        notifier: &Arc<Notifier>,
     ) {
         for ((index, server), boards) in servers.iter().enumerate().zip(boards) {
             if let (Some(door), Some(config)) = (self.of(index), &server.door) {
@@ -278,6 +360,7 @@ impl Doors {
                     config,
                     number,
                     boards,
+                    notifier: notifier.clone(),
                 })
                 .await;
             }
@@ -285,8 +368,18 @@ impl Doors {
     }
 }
 
+/// Reads the lists that changed.
+fn log_problems(name: &str, access: &Access) {
+    for problem in access.reread() {
+        warn!("door {name}: who: {problem}");
+    }
+}
+
 /// Returns the name of a server with a door, by default the first address where it listens.
 fn name_of(server: &ServerConfig, index: usize) -> String {
+    if let Some(name) = &server.name {
+        return name.clone();
+    }
     match server.listeners.first() {
         Some(listener) if listener.address.port() != 0 => listener.address.to_string(),
         _ => format!("{}", index + 1),
