@@ -9,7 +9,7 @@
 //!
 //! May import: `crate::activation`, `crate::args`, `crate::command`, `crate::config`,
 //! `crate::exit`, `crate::files`, `crate::http_client`, `crate::log`, `crate::observe`,
-//! `crate::print`, `crate::service`, `crate::system`, `hailer`.
+//! `crate::print`, `crate::service`, `crate::system`, `hailer`, `hailer_monitor`.
 
 mod action;
 mod door;

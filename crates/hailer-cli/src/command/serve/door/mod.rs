@@ -8,8 +8,9 @@
 //!
 //! In: joins, statuses, commands. Out: games that start and stop.
 //!
-//! May import: `crate::command::serve`, `crate::command::serve::action`, `crate::config`,
-//! `crate::files`, `crate::http_client`, `hailer`.
+//! May import: `crate::command::serve`, `crate::command::serve::action`,
+//! `crate::command::serve::notify`, `crate::config`, `crate::files`, `crate::http_client`,
+//! `crate::observe`, `hailer`.
 
 pub(super) mod control;
 mod driver;
