@@ -43,6 +43,8 @@ fn help_matches_the_golden_files() {
     let others = [
         ("hailer", vec!["--help"]),
         ("serve-status", vec!["serve", "status", "--help"]),
+        ("serve-wake", vec!["serve", "wake", "--help"]),
+        ("serve-sleep", vec!["serve", "sleep", "--help"]),
     ];
     let names = ACTIONS.map(|action| format!("monitor-{action}"));
     let actions = names
