@@ -30,6 +30,8 @@ mod monitor;
 #[cfg(target_os = "linux")]
 use hailer_testkit::namespace;
 #[cfg(target_os = "linux")]
+mod pass;
+#[cfg(target_os = "linux")]
 mod passing;
 #[cfg(target_os = "linux")]
 mod report;

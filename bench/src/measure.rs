@@ -3,7 +3,7 @@
 //! In: arguments. Out: a table of medians on standard output.
 //!
 //! May import: `crate::client`, `crate::cluster`, `crate::count`, `crate::figures`, `crate::flood`,
-//! `crate::game`, `crate::history`, `crate::host`, `crate::monitor`, `crate::passing`,
+//! `crate::game`, `crate::history`, `crate::host`, `crate::monitor`, `crate::pass`, `crate::passing`,
 //! `crate::report`, `crate::respond`, `crate::server`, `crate::targets`, `crate::work`.
 
 use crate::client;
@@ -11,9 +11,12 @@ use crate::figures::Figures;
 use crate::game::{self, Game};
 use crate::host::{self, Run, Server};
 use crate::report::{at_least, at_most, heading, median, range};
-use crate::{cluster, count, flood, history, monitor, passing, respond, server, targets, work};
+use crate::{
+    cluster, count, flood, history, monitor, pass, passing, respond, server, targets, work,
+};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -118,6 +121,8 @@ enum Measurement {
     },
     /// Datagrams per second through the relay, on one core.
     Passing,
+    /// Connections through the relay over TCP, beside HAProxy.
+    Pass,
     /// Instructions of the hot paths, counted by valgrind, next to those of
     /// golden/instructions.txt.
     Count,
@@ -144,6 +149,9 @@ enum Measurement {
     Forge(flood::ForgeConfig),
     #[command(hide = true)]
     Fleet,
+    /// Runs the relay over TCP to this game.
+    #[command(hide = true)]
+    PassOn { game: SocketAddr },
     #[command(hide = true)]
     CliOnce { port: u16 },
     #[command(hide = true)]
@@ -203,6 +211,11 @@ pub(crate) fn main() -> anyhow::Result<()> {
             }
         }
         Measurement::Passing => passing::passing(args.rounds, args.scale),
+        Measurement::Pass => pass::pass(args.rounds, args.scale),
+        Measurement::PassOn { game } => {
+            host::pin(0);
+            pass::serve(*game)
+        }
         Measurement::Count => count::run(),
         Measurement::Monitor { minutes } => {
             monitor::monitor(&args.program()?, args.targets(100_000), *minutes)

@@ -94,3 +94,9 @@ fn datagrams_through_the_relay() {
     let verdict = |line: &&str| line.contains("datagrams for each second of CPU, of 50,000");
     assert_eq!(text.lines().filter(verdict).count(), 1, "{text}");
 }
+
+#[test]
+fn connections_through_the_relay() {
+    let text = run(&["pass"]);
+    assert!(text.contains("ms added at p99"), "{text}");
+}

@@ -4,14 +4,17 @@
 
 use hailer::door::{Entrance, Request, Requests, State, View};
 use hailer::proto::minecraft_status::message::{Handshake, Intent, write_status_request};
-use hailer::proto::{Keys, Options, Text, minecraft_query, minecraft_status};
+use hailer::proto::{Extra, Keys, Options, Text, minecraft_query, minecraft_status};
 use hailer::respond::{
     Board, Counts, ListenerConfig, PoolConfig, ResponderPool, SourceLimits, StreamConfig,
 };
 use hailer::support::proxy_protocol::{ProxiedAddresses, ProxyHeader, Version};
 use hailer::{Status, Target};
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const WAIT: Duration = Duration::from_secs(10);
@@ -203,6 +206,34 @@ fn a_join_reaches_the_running_game_unchanged() {
     assert_eq!(counts.relayed_back_bytes, received.len() as u64);
     assert_eq!((counts.answered, counts.open_relayed_connections), (0, 0));
     assert!(counts.dropped.is_empty(), "{:?}", counts.dropped);
+}
+
+/// Logins before 1.7: the server replies first with a request for encryption.
+#[test]
+fn logins_of_old_versions_are_passed_on() {
+    let (board, entrance, _requests) = with_door(board("no"));
+    let (pool, address) = start(&[board]);
+    let game = game();
+    show(&entrance, State::Running, &game);
+    let utf16 =
+        |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_be_bytes).collect() };
+    let newer = |protocol: u8| {
+        let name = [&[2, protocol, 0, 5][..], &utf16("Alice")].concat();
+        [&name[..], b"\0\x09", &utf16("localhost"), &[0, 0, 99, 221]].concat()
+    };
+    let old = [&[2, 0, 21][..], &utf16("Alice;localhost:25565")].concat();
+    for login in [newer(78), newer(74), newer(61), newer(39), newer(31), old] {
+        let mut client = connect(address);
+        client.write_all(&login).unwrap();
+        let mut served = accept(&game);
+        assert_eq!(exactly(&mut served, login.len()), login);
+        served.write_all(b"\xFD\0\x01\0-").unwrap();
+        assert_eq!(exactly(&mut client, 5), b"\xFD\0\x01\0-");
+        client.write_all(b"\xFC\0\x80 key").unwrap();
+        assert_eq!(exactly(&mut served, 7), b"\xFC\0\x80 key");
+    }
+    assert_eq!(counts(&pool).join_attempts, 6);
+    assert_eq!(counts(&pool).answered, 0);
 }
 
 #[test]
@@ -654,4 +685,95 @@ fn servers_on_one_port_are_chosen_by_host() {
     assert_eq!(read(b"\xFE\x01"), "");
     let target: Target = format!("minecraft-status://{address}").parse().unwrap();
     assert!(hailer::blocking::query(target).is_err());
+}
+
+/// Versions that the packages of npm know, from the oldest to the newest: one of each form of the
+/// login. `HAILER_TEST_ALL_VERSIONS` adds the others.
+const VERSIONS: &[&str] = &[
+    "1.7", "1.8.8", "1.12.2", "1.16.5", "1.19", "1.20.1", "1.20.4", "1.21.4", "26.1",
+];
+/// The other versions.
+const OTHER_VERSIONS: &[&str] = &[
+    "1.9.4", "1.10.2", "1.11.2", "1.13.2", "1.14.4", "1.15.2", "1.17.1", "1.18.2", "1.19.2",
+    "1.19.3", "1.19.4", "1.20", "1.20.2", "1.20.6", "1.21.1", "1.21.3", "1.21.5", "1.21.6",
+    "1.21.8", "1.21.9", "1.21.11",
+];
+
+/// Real clients join through the door: they are held until the game runs.
+#[test]
+fn clients_of_node_join_through_the_door() {
+    let Some(mut clients) =
+        hailer_testkit::npm::run_module("mineflayer", include_str!("passage.mjs"))
+    else {
+        return;
+    };
+    let mut versions = VERSIONS.to_vec();
+    if std::env::var_os("HAILER_TEST_ALL_VERSIONS").is_some() {
+        versions.extend(OTHER_VERSIONS);
+    }
+    // The version that mineflayer chooses is that of the status.
+    let status = Status {
+        motd: Some(Text::unformatted("here")),
+        version: Some("1.20.1".into()),
+        extra: vec![Extra::new("protocol", 763)],
+        ..Status::default()
+    };
+    let board = Board::new(&[&minecraft_status::PROTOCOL], &status).unwrap();
+    let (board, entrance, mut requests) = with_door(board);
+    let (pool, door) = start(&[board]);
+    let port = TcpListener::bind(ANY).unwrap().local_addr().unwrap().port();
+    let game = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    clients.args([door.port(), port].map(|port| port.to_string()));
+    clients.args(&versions);
+    let mut clients = clients.stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(clients.stdout.take().unwrap()).lines();
+    // The door of each client opens a while after it has knocked, and closes when it has joined.
+    let opening = entrance.clone();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = is_over.clone();
+    let opener = std::thread::spawn(move || {
+        let mut names = Vec::new();
+        while !over.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+            if let Ok(Request::Join { attempt, .. }) = requests.try_recv() {
+                names.push((attempt.name.to_string(), attempt.host.to_string()));
+                let game = Some(game);
+                opening.show(View {
+                    state: State::Starting,
+                    game,
+                });
+                std::thread::sleep(Duration::from_millis(100));
+                opening.show(View {
+                    state: State::Running,
+                    game,
+                });
+            }
+        }
+        names
+    });
+    let mut joined = Vec::new();
+    for line in lines {
+        joined.push(line.unwrap());
+        entrance.show(View::default());
+    }
+    assert!(clients.wait().unwrap().success(), "after {joined:?}");
+    let expected: Vec<String> = versions
+        .iter()
+        .chain(&["mineflayer"])
+        .map(|version| format!("joined {version}"))
+        .collect();
+    assert_eq!(joined, expected);
+    assert_eq!(counts(&pool).relayed_connections, expected.len() as u64);
+    is_over.store(true, Ordering::Relaxed);
+    let names = opener.join().unwrap();
+    let expected = versions.iter().map(|version| {
+        (
+            format!("P{}", version.replace('.', "_")),
+            "mc.example.org".to_owned(),
+        )
+    });
+    let expected: Vec<_> = expected
+        .chain([("Bot".into(), "127.0.0.1".into())])
+        .collect();
+    assert_eq!(names, expected);
 }

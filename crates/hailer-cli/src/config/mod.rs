@@ -8,6 +8,7 @@
 //!   action   commands and webhooks
 //!   flags    flags ─► ServerConfig
 //!   status   a status as users write it
+//!   streams  hosts, proxies and relays of connections
 //!   games    games that users add
 //!   checker  keys that exclude each other, token files
 //! ```
@@ -34,6 +35,7 @@ pub(crate) mod reader;
 mod receivers;
 mod serve;
 mod status;
+mod streams;
 #[cfg(all(test, feature = "redis"))]
 mod tests;
 
@@ -49,10 +51,10 @@ use crate::simulated::population::Population;
 use hailer::Status;
 use hailer::door::GameAddress;
 use hailer::proto::{Options, Protocol, Secret};
-use hailer::respond::PoolConfig;
 use hailer::respond::source::poll::Poll;
 use hailer::respond::source::push::Place;
 use hailer::respond::source::{Policy, Published, TimedStatus};
+use hailer::respond::{PoolConfig, StreamConfig};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -90,6 +92,10 @@ pub(crate) struct ServerConfig {
     pub(crate) listeners: Vec<ListenConfig>,
     /// The game server that receives datagrams of unknown protocols.
     pub(crate) relay: Option<GameAddress>,
+    /// The game server that receives joins, and connections of unknown protocols.
+    pub(crate) relay_tcp: Option<GameAddress>,
+    /// Hosts and proxies of connections.
+    pub(crate) streams: StreamConfig,
     pub(crate) on_join: Option<HookConfig>,
     /// The game, if it sleeps while nobody plays.
     pub(crate) door: Option<Box<DoorConfig>>,
@@ -178,7 +184,7 @@ pub(crate) struct PushConfig {
     pub(crate) insecure: bool,
 }
 
-/// A listening address and its protocols.
+/// A listening address and its protocols. Without protocols, everything is relayed.
 #[derive(Clone)]
 pub(crate) struct ListenConfig {
     pub(crate) address: SocketAddr,
@@ -188,6 +194,8 @@ pub(crate) struct ListenConfig {
     /// The secret of challenge tokens, if several nodes share it. `None`: a random one, renewed
     /// every hour.
     pub(crate) secret: Option<[u8; 16]>,
+    /// Whether it is a further port of the game, from the key `also`.
+    pub(crate) is_further: bool,
 }
 
 impl StatusSource {

@@ -10,6 +10,7 @@ use super::reader::{
 };
 use super::receivers::{self, ReceiverInput};
 use super::status::StatusConfig;
+use super::streams::{self, RELAY_ONLY, RelayTo};
 use super::{
     ExternalSource, HookAction, HookConfig, ListenConfig, MIN_TOKEN_BYTES, PushConfig, ServeConfig,
     ServerConfig, SourceOrigin, StatusSource,
@@ -26,7 +27,8 @@ use hailer::proto::{Discovery, Keys, Options, Protocol};
 use hailer::respond::source::poll::{MIN_EVERY, Poll};
 use hailer::respond::source::push::Place;
 use hailer::respond::source::{Policy, Stale, Wording};
-use hailer::respond::{PoolConfig, RelayVerification};
+use hailer::respond::{PoolConfig, RelayVerification, StreamConfig};
+use hailer::support::address_range::AddressRange;
 use hailer::support::catalog::closest;
 use hailer::{Status, Target};
 use serde::Deserialize;
@@ -69,8 +71,11 @@ pub(super) struct ServerInput {
     stale_text: Option<Spanned<Parsed<Wording>>>,
     pub(super) options: Ordered<ProtocolOptions>,
     secret: Option<Parsed<SharedSecret>>,
-    relay: Option<Spanned<Parsed<GameAddress>>>,
+    relay: OneOrMany<Spanned<Parsed<RelayTo>>>,
     also: OneOrMany<Spanned<Parsed<FurtherPort>>>,
+    hosts: OneOrMany<Spanned<String>>,
+    trusted_proxies: OneOrMany<Spanned<Parsed<AddressRange>>>,
+    proxy_protocol: Option<Spanned<IntegerBetween<u8, 1, 2>>>,
     on_join: Option<Spanned<HookInput>>,
     door: Option<Spanned<DoorInput>>,
     pub(super) lan_announce: Option<Spanned<bool>>,
@@ -155,6 +160,11 @@ struct AllowanceInput {
 struct RelayInput {
     sessions: Option<IntegerBetween<usize, 1, 65_536>>,
     idle: Option<Parsed<Time<1_000>>>,
+    connections: Option<IntegerBetween<usize, 1, 65_536>>,
+    connections_per_network: Option<IntegerBetween<usize, 1, 65_536>>,
+    connection_idle: Option<Parsed<Time<1_000>>>,
+    held: Option<IntegerBetween<usize, 0, 65_536>>,
+    held_per_network: Option<IntegerBetween<usize, 0, 65_536>>,
     verify: Option<VerifyInput>,
 }
 
@@ -200,15 +210,6 @@ impl FromText for LoopbackAddress {
             )),
             None => Err(format!("{text:?}: expected {}", Self::EXPECTED)),
         }
-    }
-}
-
-impl FromText for GameAddress {
-    type Value = Self;
-    const EXPECTED: &'static str = "a host and a port, such as \"127.0.0.1:25566\" or \"mc:25566\"";
-
-    fn parse(text: &str) -> Option<Self> {
-        text.strip_prefix("udp:").unwrap_or(text).parse().ok()
     }
 }
 
@@ -404,7 +405,7 @@ pub(super) fn parse(
             servers.push((block.span(), server));
         }
     }
-    check_addresses(&servers, &mut checker);
+    streams::check_addresses(&servers, &mut checker);
     check_names(&file.server.0, &mut checker);
     check_push(&file.server.0, &mut checker);
     let observe = file.observe.config(&mut checker);
@@ -451,24 +452,6 @@ fn merge(listeners: Vec<ListenConfig>) -> Vec<ListenConfig> {
     merged
 }
 
-/// Records a mistake for each address that two servers share.
-fn check_addresses(servers: &[(Range<usize>, ServerConfig)], checker: &mut Checker<'_>) {
-    let mut taken = BTreeMap::new();
-    for (span, server) in servers {
-        for address in server.listeners.iter().map(|listener| listener.address) {
-            if address.port() == 0 {
-                continue;
-            }
-            if let Some(first) = taken.insert(address, checker.line(span)) {
-                let fix = "write another address or port in listen";
-                let text =
-                    format!("server: {address} is taken by the server of line {first}; {fix}");
-                checker.wrong::<()>(span, text);
-            }
-        }
-    }
-}
-
 /// Records a mistake for each push that does not identify one server.
 fn check_push(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
     let mut taken = BTreeMap::new();
@@ -485,6 +468,13 @@ fn check_push(servers: &[Spanned<ServerInput>], checker: &mut Checker<'_>) {
             checker.wrong::<()>(&push.span(), text);
         }
     }
+}
+
+/// Returns whether an entry of `listen` has no protocols.
+fn is_relay_only(listen: &str) -> bool {
+    listen
+        .split_once('=')
+        .is_some_and(|(id, _)| id == RELAY_ONLY)
 }
 
 /// Returns whether servers of a protocol announce themselves to the local network.
@@ -504,8 +494,9 @@ impl ServerInput {
         let protocols = self.protocols(checker);
         let mut listeners = self.listeners(&protocols, checker);
         self.check_options(&protocols, checker);
-        let relay = self.relay(&listeners, checker);
-        listeners.extend(self.further_ports(&listeners, checker));
+        let (relay, relay_tcp) = self.relay(&listeners, checker);
+        let streams = self.streams(&protocols, relay_tcp.is_some(), checker);
+        listeners.extend(self.further_ports(&listeners, relay.is_some(), checker));
         let on_join = self.on_join(&protocols, checker);
         let lan_announce = self.lan_announce(&protocols, checker);
         self.check_exclusions(checker);
@@ -555,6 +546,8 @@ impl ServerInput {
             network,
             listeners,
             relay,
+            relay_tcp,
+            streams,
             on_join,
             door,
             lan_announce,
@@ -595,7 +588,7 @@ impl ServerInput {
                 (self.demo.is_some(), "demo"),
                 (self.source.is_some(), "source"),
                 (self.network.is_some(), "network"),
-                (self.relay.is_some(), "relay"),
+                (!self.relay.0.is_empty(), "relay"),
             ];
             if let Some((_, other)) = others.iter().find(|(is_set, _)| *is_set) {
                 let text = format!(
@@ -642,7 +635,7 @@ impl ServerInput {
     }
 
     /// Returns the protocols with their options: those of the key, or else those that all listeners
-    /// name, or else the default ones. With `on-join` or a door, protocols that report joins are in the
+    /// name, or else the default ones. With `on-join`, `hosts` or a door, protocols that report joins are in the
     /// default too: otherwise, the TCP port usually belongs to the game.
     fn protocols(&self, checker: &mut Checker<'_>) -> Vec<(&'static dyn Protocol, Options)> {
         let mut chosen: Vec<&'static dyn Protocol> = Vec::new();
@@ -660,6 +653,9 @@ impl ServerInput {
         {
             for listen in listeners {
                 let id = listen.get_ref().split('=').next().unwrap_or_default();
+                if id == RELAY_ONLY {
+                    continue;
+                }
                 if chosen.iter().any(|protocol| protocol.info().id == id) {
                     continue;
                 }
@@ -668,7 +664,7 @@ impl ServerInput {
             }
         } else if self.protocols.is_empty() {
             chosen.extend(registry::defaults());
-            if self.on_join.is_some() || self.door.is_some() {
+            if self.on_join.is_some() || !self.hosts.0.is_empty() || self.door.is_some() {
                 let streams = registry::PROTOCOLS.iter().copied();
                 chosen.extend(streams.filter(|protocol| protocol.info().has_join_attempts));
             }
@@ -729,6 +725,7 @@ impl ServerInput {
                     address: (ip, protocol.info().port).into(),
                     protocols: vec![(*protocol, options.clone())],
                     secret,
+                    is_further: false,
                 })
         };
         if self.listen.0.is_empty() {
@@ -743,6 +740,16 @@ impl ServerInput {
             });
             let wrong = format!("listen {text:?}: {fix}");
             if let Some((id, address)) = text.split_once('=') {
+                let relay_only = address.parse().ok().filter(|_| id == RELAY_ONLY);
+                if let Some(address) = relay_only {
+                    listeners.push(ListenConfig {
+                        address,
+                        protocols: Vec::new(),
+                        secret,
+                        is_further: false,
+                    });
+                    continue;
+                }
                 let mut chosen = protocols.iter();
                 let chosen = chosen.find(|(protocol, _)| protocol.info().id == id);
                 match (chosen, address.parse()) {
@@ -750,8 +757,9 @@ impl ServerInput {
                         address,
                         protocols: vec![chosen.clone()],
                         secret,
+                        is_further: false,
                     }),
-                    (None, _) => {
+                    (None, _) if id != RELAY_ONLY => {
                         let key = format!("listen {text:?}");
                         let text = find_responder(&key, id).map_or_else(
                             |problem| problem,
@@ -759,7 +767,7 @@ impl ServerInput {
                         );
                         checker.wrong::<()>(&listen.span(), text);
                     }
-                    (_, Err(_)) => drop(checker.wrong::<()>(&listen.span(), wrong)),
+                    _ => drop(checker.wrong::<()>(&listen.span(), wrong)),
                 }
             } else if let Ok(address) = text.parse() {
                 let protocols = protocols.to_vec();
@@ -767,6 +775,7 @@ impl ServerInput {
                     address,
                     protocols,
                     secret,
+                    is_further: false,
                 });
             } else {
                 match text.trim_start_matches('[').trim_end_matches(']').parse() {
@@ -801,12 +810,13 @@ impl ServerInput {
     fn further_ports(
         &self,
         listeners: &[ListenConfig],
+        has_relay: bool,
         checker: &mut Checker<'_>,
     ) -> Vec<ListenConfig> {
         let mut further: Vec<ListenConfig> = Vec::new();
         for also in &self.also.0 {
             let port = also.get_ref().0;
-            if self.relay.is_none() && self.door.is_none() {
+            if !has_relay && self.door.is_none() {
                 let text = "server.also: needs the game; add relay = \"HOST:PORT\" or a door";
                 checker.wrong::<()>(&also.span(), text);
                 continue;
@@ -823,6 +833,7 @@ impl ServerInput {
                         address,
                         protocols: Vec::new(),
                         secret: listener.secret,
+                        is_further: true,
                     });
                 }
             }
@@ -830,28 +841,104 @@ impl ServerInput {
         further
     }
 
-    fn relay(&self, listeners: &[ListenConfig], checker: &mut Checker<'_>) -> Option<GameAddress> {
-        let relay = self.relay.as_ref()?;
-        let game = &relay.get_ref().0;
-        let Some(to) = game.literal() else {
-            return Some(game.clone());
-        };
-        if to.port() == 0 || to.ip().is_unspecified() {
-            let text = format!("server.relay: {to} is not the address of a game server");
-            return checker.wrong(&relay.span(), text);
+    /// Returns the games that get datagrams and connections.
+    fn relay(
+        &self,
+        listeners: &[ListenConfig],
+        checker: &mut Checker<'_>,
+    ) -> (Option<GameAddress>, Option<GameAddress>) {
+        let mut udp = None;
+        let mut tcp = None;
+        for relay in &self.relay.0 {
+            let (game, transport) = match &relay.get_ref().0 {
+                RelayTo::Udp(game) => (game, "udp"),
+                RelayTo::Tcp(game) => (game, "tcp"),
+            };
+            let is_here = |at: SocketAddr| {
+                game.literal().is_some_and(|to| {
+                    let is_any = at.ip().is_unspecified()
+                        && to.ip().is_loopback()
+                        && at.is_ipv4() == to.is_ipv4();
+                    at.port() == to.port() && (at.ip() == to.ip() || is_any)
+                })
+            };
+            let problem = match transport {
+                _ if listeners.iter().any(|listener| is_here(listener.address)) => {
+                    format!("this server listens on {game} itself; write the address of the game")
+                }
+                "udp" if udp.is_some() => "datagrams go to one game; keep one entry".into(),
+                "tcp" if tcp.is_some() => {
+                    "connections go to one game; keep one entry with tcp:".into()
+                }
+                _ if game
+                    .literal()
+                    .is_some_and(|to| to.port() == 0 || to.ip().is_unspecified()) =>
+                {
+                    format!("{game} is not the address of a game server")
+                }
+                "udp" => {
+                    udp = Some(game.clone());
+                    continue;
+                }
+                _ => {
+                    tcp = Some(game.clone());
+                    continue;
+                }
+            };
+            checker.wrong::<()>(&relay.span(), format!("server.relay: {problem}"));
         }
-        let is_here = |at: SocketAddr| {
-            let is_any =
-                at.ip().is_unspecified() && to.ip().is_loopback() && at.is_ipv4() == to.is_ipv4();
-            at.port() == to.port() && (at.ip() == to.ip() || is_any)
-        };
-        if listeners.iter().any(|listener| is_here(listener.address)) {
+        let has_relay = !self.relay.0.is_empty();
+        let without_protocols = self
+            .listen
+            .0
+            .iter()
+            .find(|listen| is_relay_only(listen.get_ref()));
+        if let Some(listen) = without_protocols.filter(|_| !has_relay && self.door.is_none()) {
             let text = format!(
-                "server.relay: this server listens on {to} itself; write the address of the game"
+                "listen {:?}: needs a game as well; add relay = \"tcp:HOST:PORT\" or relay = \"udp:HOST:PORT\"",
+                listen.get_ref()
             );
-            return checker.wrong(&relay.span(), text);
+            checker.wrong::<()>(&listen.span(), text);
         }
-        Some(game.clone())
+        (udp, tcp)
+    }
+
+    /// Returns the hosts and proxies of connections.
+    fn streams(
+        &self,
+        protocols: &[(&'static dyn Protocol, Options)],
+        has_relay: bool,
+        checker: &mut Checker<'_>,
+    ) -> StreamConfig {
+        let infos = || protocols.iter().map(|(protocol, _)| protocol.info());
+        let has_joins = infos().any(|info| info.has_join_attempts);
+        if let Some(host) = self.hosts.0.first().filter(|_| !has_joins) {
+            let text = "server.hosts: only Minecraft clients send the host; add minecraft-status to protocols";
+            checker.wrong::<()>(&host.span(), text);
+        }
+        let is_connected = has_relay || infos().any(|info| info.transport.is_connected());
+        let key = match (&self.proxy_protocol, self.trusted_proxies.0.first()) {
+            (Some(version), _) => Some(("proxy-protocol", version.span())),
+            (None, Some(range)) => Some(("trusted-proxies", range.span())),
+            (None, None) => None,
+        };
+        if let Some((key, span)) = key.filter(|_| !is_connected) {
+            let text = format!(
+                "server.{key}: needs connections; add a protocol over TCP, such as minecraft-status"
+            );
+            checker.wrong::<()>(&span, text);
+        }
+        let ranges = self.trusted_proxies.0.iter();
+        let version = self
+            .proxy_protocol
+            .as_ref()
+            .map(|version| version.get_ref().0);
+        streams::config(
+            &self.hosts.0,
+            ranges.map(|range| range.get_ref().0).collect(),
+            version,
+            checker,
+        )
     }
 }
 
@@ -976,6 +1063,26 @@ impl EngineInput {
         set(&mut limits.total, self.connections.total.map(|most| most.0));
         let per_network = self.connections.per_network;
         set(&mut limits.per_network, per_network.map(|most| most.0));
+        let passages = &mut config.passages;
+        for (place, most) in [
+            (&mut passages.relayed.total, relay.connections),
+            (
+                &mut passages.relayed.per_network,
+                relay.connections_per_network,
+            ),
+        ] {
+            set(place, most.map(|most| most.0));
+        }
+        for (place, most) in [
+            (&mut passages.held.total, relay.held),
+            (&mut passages.held.per_network, relay.held_per_network),
+        ] {
+            set(place, most.map(|most| most.0));
+        }
+        set(
+            &mut passages.idle,
+            relay.connection_idle.as_ref().map(|idle| idle.0),
+        );
         let budget = &mut config.budget;
         for (input, bytes, packets) in [
             (

@@ -1,7 +1,8 @@
 use super::*;
 use crate::observe::Control;
-use hailer::respond::RelayVerification;
 use hailer::respond::source::{Stale, Wording};
+use hailer::respond::{RelayVerification, SourceLimits};
+use hailer::support::proxy_protocol::Version;
 use serde_json::Value as Json;
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -204,8 +205,12 @@ fn every_key_has_its_effect() {
         status.rules = { z = 1, a = true }
         status.plugins = ["World Edit 7.3", { name = "Shy" }]
         stale-after = "90s"
-        relay = "127.0.0.1:25570"
+        relay = ["127.0.0.1:25570", "tcp:mc:25571"]
         also = ["udp:24454", "udp:24455"]
+        hosts = "MC.Example.com."
+        protocols = ["minecraft-status"]
+        proxy-protocol = 1
+        trusted-proxies = ["10.0.0.0/8", "::1"]
         network = { url = "redis://127.0.0.1", server-id = "lobby" }
         [[server]]
         listen = "127.0.0.2"
@@ -220,7 +225,7 @@ fn every_key_has_its_effect() {
         stale = "silent"
         [engine]
         workers = 3
-        relay = { sessions = 9, idle = "5s", verify = "ratio" }
+        relay = { sessions = 9, idle = "5s", verify = "ratio", connections = 11, connections-per-network = 12, connection-idle = "7s", held = 13, held-per-network = 0 }
         connections = { total = 7, per-network = 3 }
         [engine.budget]
         unverified-per-source = "8KiB"
@@ -239,6 +244,15 @@ fn every_key_has_its_effect() {
     engine.relay_sessions = 9;
     engine.relay_idle = Duration::from_secs(5);
     engine.relay_verification = RelayVerification::Ratio;
+    engine.passages.relayed = SourceLimits {
+        total: 11,
+        per_network: 12,
+    };
+    engine.passages.held = SourceLimits {
+        total: 13,
+        per_network: 0,
+    };
+    engine.passages.idle = Duration::from_secs(7);
     engine.connections.total = 7;
     engine.connections.per_network = 3;
     engine.budget.unverified_per_source = 8192;
@@ -284,6 +298,13 @@ fn every_key_has_its_effect() {
         .map(|listener| listener.address.to_string())
         .collect();
     assert_eq!(further, ["127.0.0.1:24454", "127.0.0.1:24455"]);
+    let tcp = config.servers[0].relay_tcp.as_ref().unwrap();
+    assert_eq!((tcp.to_string(), tcp.literal()), ("mc:25571".into(), None));
+    let streams = &config.servers[0].streams;
+    assert_eq!(streams.hosts, ["mc.example.com"]);
+    assert_eq!(streams.proxy_protocol, Some(Version::V1));
+    let trusted = ["10.0.0.0/8", "::1"].map(|range| range.parse().unwrap());
+    assert_eq!(streams.trusted_proxies, trusted);
     let network = config.servers[0].network.as_ref().unwrap();
     assert_eq!(
         (network.server_id.as_str(), network.port, &network.host),
@@ -629,6 +650,109 @@ fn mistakes_are_one_line_with_the_fix() {
         assert!(problem.starts_with(expected), "{text:?}: {problem}");
         assert!(!problem.contains("5ec4e7"), "{problem}");
         assert!(!problem.contains('\n'), "{problem}");
+    }
+}
+
+#[test]
+fn servers_share_an_address_by_their_hosts() {
+    let lobby =
+        "[[server]]\nlisten = [\"minecraft-status=0.0.0.0:7\", \"minecraft-query=0.0.0.0:7\"]\n";
+    let with = |hosts: &str, more: &str| {
+        format!("[[server]]\nlisten = \"minecraft-status=0.0.0.0:7\"\nhosts = [{hosts}]\n{more}\n")
+    };
+    let good = [
+        lobby,
+        &with("\"a.example\", \"b.example\"", ""),
+        &with("\"c.example\"", "relay = \"tcp:mc:1\""),
+    ]
+    .concat();
+    let (config, _) = read_text(&good).unwrap_or_else(|problem| panic!("{problem}"));
+    assert_eq!(config.servers.len(), 3);
+    for (second, expected) in [
+        (
+            lobby.to_owned(),
+            "0.0.0.0:7 is taken by the server of line 1; write another address or port in listen, or hosts = [\"mc.example.com\"] to choose by name",
+        ),
+        (
+            [with("\"a.example\"", ""), with("\"A.example.\"", "")].concat(),
+            "the host a.example at 0.0.0.0:7 belongs to the server of line 3",
+        ),
+        (
+            with(
+                "\"a.example\"",
+                "protocols = [\"minecraft-status\", \"a2s\"]",
+            )
+            .replace("minecraft-status=0", "0"),
+            "a2s over UDP has no host names, so only the server without hosts can have it at 0.0.0.0:7; write listen = \"minecraft-status=0.0.0.0:7\"",
+        ),
+        (
+            with("\"a.example\"", "relay = \"127.0.0.1:8\""),
+            "datagrams have no host names, so only the server without hosts can relay them at 0.0.0.0:7",
+        ),
+        (
+            with("\"a.example\"", "trusted-proxies = \"10.0.0.0/8\""),
+            "trusted-proxies must be the same for all servers at 0.0.0.0:7",
+        ),
+    ] {
+        let found = problem(&[lobby, &second].concat());
+        let (_, text) = found
+            .split_once(": server: ")
+            .unwrap_or_else(|| panic!("{found}"));
+        assert_eq!(text, expected);
+    }
+    for (text, expected) in [
+        (
+            "hosts = \"a.example\"\nprotocols = [\"ugp\"]",
+            "FILE:2: server.hosts: only Minecraft clients send the host",
+        ),
+        (
+            "hosts = [\"a.example\", \"A.example\"]",
+            "FILE:2: server.hosts: \"A.example\" is listed twice",
+        ),
+        (
+            "hosts = \"m\u{fc}nchen.example\"",
+            "FILE:2: server.hosts: \"m\u{fc}nchen.example\" is no name that clients send",
+        ),
+        (
+            "trusted-proxies = \"10.1.0.0/8\"",
+            "FILE:2: server.trusted-proxies: \"10.1.0.0/8\": the address has bits behind the prefix; did you mean 10.0.0.0/8?",
+        ),
+        (
+            "proxy-protocol = 3",
+            "FILE:2: server.proxy-protocol: expected a whole number from 1 to 2",
+        ),
+        (
+            "proxy-protocol = 1\nlisten = \"ugp=127.0.0.1:1\"",
+            "FILE:2: server.proxy-protocol: needs connections",
+        ),
+        (
+            "relay = [\"tcp:a:1\", \"tcp:b:1\"]",
+            "FILE:2: server.relay: connections go to one game",
+        ),
+        (
+            "relay = [\"127.0.0.1:1\", \"udp:127.0.0.1:2\"]",
+            "FILE:2: server.relay: datagrams go to one game",
+        ),
+        (
+            "relay = \"tcp:[::]:1\"",
+            "FILE:2: server.relay: [::]:1 is not the address of a game server",
+        ),
+        (
+            "relay = \"tcp:a:0\"",
+            "FILE:2: server.relay: \"tcp:a:0\": expected",
+        ),
+        (
+            "listen = \"relay=0.0.0.0:7\"",
+            "FILE:2: listen \"relay=0.0.0.0:7\": needs a game as well",
+        ),
+        (
+            "listen = \"relay=nowhere\"\nrelay = \"tcp:a:1\"",
+            "FILE:2: listen \"relay=nowhere\": expected ADDRESS",
+        ),
+    ] {
+        let found = problem(&format!("[[server]]\n{text}\n"));
+        assert!(found.starts_with(expected), "{text}: {found}");
+        assert!(!found.contains('\n'), "{found}");
     }
 }
 

@@ -134,7 +134,7 @@ const PROCESS: [Metric<Snapshot>; 2] = [
 ];
 
 /// Metrics of a listener.
-const LISTENER: [Metric<Counts>; 9] = [
+const LISTENER: [Metric<Counts>; 14] = [
     (
         Counter,
         "received_datagrams",
@@ -185,6 +185,36 @@ const LISTENER: [Metric<Counts>; 9] = [
         "open_connections",
         "Connections that are open now.",
         |all| count(all.open_connections),
+    ),
+    (
+        Gauge,
+        "held_connections",
+        "Connections held now, until the game runs.",
+        |all| count(all.held_connections),
+    ),
+    (
+        Counter,
+        "relayed_connections",
+        "Connections passed to the game server.",
+        |all| count(all.relayed_connections),
+    ),
+    (
+        Gauge,
+        "open_relayed_connections",
+        "Connections passed to the game server that are open now.",
+        |all| count(all.open_relayed_connections),
+    ),
+    (
+        Counter,
+        "relayed_bytes",
+        "Bytes of connections passed to the game server.",
+        |all| count(all.relayed_bytes),
+    ),
+    (
+        Counter,
+        "relayed_back_bytes",
+        "Bytes of the game server passed back on connections.",
+        |all| count(all.relayed_back_bytes),
     ),
 ];
 

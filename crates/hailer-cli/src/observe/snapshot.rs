@@ -98,6 +98,21 @@ pub(crate) struct Counts {
     pub(crate) received_bytes: u64,
     /// Bytes sent, of UDP and TCP payload.
     pub(crate) sent_bytes: u64,
+    /// Connections held now, until the game runs.
+    #[serde(default)]
+    pub(crate) held_connections: u64,
+    /// Connections passed on to the game server.
+    #[serde(default)]
+    pub(crate) relayed_connections: u64,
+    /// Connections passed on to the game server that are open now.
+    #[serde(default)]
+    pub(crate) open_relayed_connections: u64,
+    /// Bytes of connections passed on to the game server.
+    #[serde(default)]
+    pub(crate) relayed_bytes: u64,
+    /// Bytes of the game server passed back on connections.
+    #[serde(default)]
+    pub(crate) relayed_back_bytes: u64,
     /// Datagrams forwarded to the game server.
     pub(crate) relayed: u64,
     /// Datagrams of the game server forwarded to clients.
@@ -139,6 +154,11 @@ impl Counts {
         self.unverified += other.unverified;
         self.received_bytes += other.received_bytes;
         self.sent_bytes += other.sent_bytes;
+        self.held_connections += other.held_connections;
+        self.relayed_connections += other.relayed_connections;
+        self.open_relayed_connections += other.open_relayed_connections;
+        self.relayed_bytes += other.relayed_bytes;
+        self.relayed_back_bytes += other.relayed_back_bytes;
         self.relayed += other.relayed;
         self.relayed_back += other.relayed_back;
         self.lost += other.lost;

@@ -14,6 +14,8 @@ mod documentation;
 #[cfg(unix)]
 mod door;
 mod farm;
+#[cfg(all(unix, feature = "game"))]
+mod front;
 #[cfg(feature = "game")]
 mod game;
 mod gamedig;

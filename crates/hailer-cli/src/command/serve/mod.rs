@@ -40,7 +40,9 @@ use hailer::door::{Entrance, GameAddress, follow_address, follow_port};
 use hailer::proto::minecraft_status::lan;
 use hailer::proto::wire::counted;
 use hailer::proto::{Keys, Transport};
-use hailer::respond::{Board, Counts, ListenError, ListenerConfig, ListenerCounts, ResponderPool};
+use hailer::respond::{
+    Board, Counts, ListenError, ListenerConfig, ListenerCounts, ResponderPool, StreamConfig,
+};
 use hailer::support::random_secret;
 use std::io::Write;
 use std::net::{SocketAddr, UdpSocket};
@@ -349,12 +351,18 @@ impl Generation {
             if status.is_none() {
                 board.silence();
             }
+            // Further ports are for datagrams.
+            let game = server.relay_tcp.as_ref().filter(|_| !listen.is_further);
+            board.set_stream_config(StreamConfig {
+                relay: game.map(|game| way_to(game, known, &mut relays)),
+                ..server.streams.clone()
+            });
             if let Some(hook) = hook {
                 board.on_join(move |source, attempt| hook.record(source, attempt));
             }
             let mut relay = relay_of(server, listen, known, &mut relays);
             if let Some(door) = doors.of(index) {
-                if listen.protocols.is_empty() {
+                if listen.is_further {
                     let entrance = Entrance::new().0;
                     ports.push((door.entrance().clone(), address.port(), entrance.clone()));
                     relay = Some(entrance);
@@ -476,20 +484,29 @@ fn relay_of(
     relays: &mut Vec<(GameAddress, Entrance)>,
 ) -> Option<Entrance> {
     let mut address = server.relay.clone()?;
-    if listen.protocols.is_empty() {
+    if listen.is_further {
         address = address.with_port(listen.address.port());
     }
+    Some(way_to(&address, old, relays))
+}
+
+/// Returns the way to a game. All relays to the same address share it.
+fn way_to(
+    address: &GameAddress,
+    old: &[(GameAddress, Entrance)],
+    relays: &mut Vec<(GameAddress, Entrance)>,
+) -> Entrance {
     let mut known = relays.iter();
-    if let Some((_, entrance)) = known.find(|(known, _)| *known == address) {
-        return Some(entrance.clone());
+    if let Some((_, entrance)) = known.find(|(known, _)| known == address) {
+        return entrance.clone();
     }
-    let old = old.iter().find(|(known, _)| *known == address);
+    let old = old.iter().find(|(known, _)| known == address);
     let entrance = match old {
         Some((_, entrance)) => entrance.clone(),
         None => Entrance::always_open(address.literal()),
     };
-    relays.push((address, entrance.clone()));
-    Some(entrance)
+    relays.push((address.clone(), entrance.clone()));
+    entrance
 }
 
 /// Follows the address of a game.

@@ -126,14 +126,33 @@ impl ObservedServe {
                 .take(snapshot::TOP)
                 .map(prefix)
                 .collect(),
-            listeners: listeners
-                .iter()
-                .zip(&shown.protocols)
-                .map(|(counts, ids)| listener(counts, ids))
-                .collect(),
+            listeners: by_address(
+                listeners
+                    .iter()
+                    .zip(&shown.protocols)
+                    .map(|(counts, ids)| listener(counts, ids)),
+            ),
             ..Snapshot::default()
         }
     }
+}
+
+/// Adds the counts of servers that share an address.
+fn by_address(listeners: impl Iterator<Item = snapshot::Listener>) -> Vec<snapshot::Listener> {
+    let mut merged: Vec<snapshot::Listener> = Vec::new();
+    for listener in listeners {
+        let mut earlier = merged.iter_mut();
+        match earlier.find(|earlier| earlier.address == listener.address) {
+            None => merged.push(listener),
+            Some(same) => {
+                same.counts.add(&listener.counts);
+                let ids = listener.protocols.into_iter();
+                let new: Vec<_> = ids.filter(|id| !same.protocols.contains(id)).collect();
+                same.protocols.extend(new);
+            }
+        }
+    }
+    merged
 }
 
 fn prefix(top: &TopTalker) -> snapshot::Prefix {
@@ -157,6 +176,11 @@ fn listener(listener: &ListenerCounts, protocols: &[String]) -> snapshot::Listen
         unverified: from.unverified,
         received_bytes: from.bytes_in,
         sent_bytes: from.bytes_out,
+        held_connections: from.held_connections,
+        relayed_connections: from.relayed_connections,
+        open_relayed_connections: from.open_relayed_connections,
+        relayed_bytes: from.relayed_bytes,
+        relayed_back_bytes: from.relayed_back_bytes,
         relayed: from.relayed,
         relayed_back: from.relayed_back,
         lost: from.overflows,

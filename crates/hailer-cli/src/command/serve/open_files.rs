@@ -15,9 +15,10 @@ pub(super) fn raise_limit(servers: &[ServerConfig], config: &PoolConfig) -> Opti
     let relays = addresses(servers)
         .filter(|(server, _)| server.relay.is_some())
         .count();
-    let is_stream = |(_, listen): &(_, &ListenConfig)| {
+    let is_stream = |(server, listen): &(&ServerConfig, &ListenConfig)| {
         let mut protocols = listen.protocols.iter();
         protocols.any(|(protocol, _)| protocol.info().transport.is_connected())
+            || server.relay_tcp.is_some()
     };
     let streams = addresses(servers).filter(is_stream).count();
     let threads = config.threads();
@@ -26,6 +27,13 @@ pub(super) fn raise_limit(servers: &[ServerConfig], config: &PoolConfig) -> Opti
         0 => 0,
         _ => config.connections.total,
     };
+    // A connection that is passed on has a second one, to the game.
+    let has_game = |server: &ServerConfig| server.relay_tcp.is_some() || server.door.is_some();
+    let passages = match servers.iter().any(has_game) {
+        true => 2 * config.passages.relayed.total + config.passages.held.total,
+        false => 0,
+    };
+    let connections = connections + passages;
     // A socket for connections has a second file, which waits for them.
     let listeners = 2 * streams + addresses(servers).count() * threads;
     let needed = (relays * threads * sessions + connections + listeners) as u64 + OTHER_FILES;

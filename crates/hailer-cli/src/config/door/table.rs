@@ -330,6 +330,7 @@ pub(crate) mod tests {
             address: "0.0.0.0:25565".parse().unwrap(),
             protocols: protocols.into(),
             secret: None,
+            is_further: false,
         };
         let status = (Status::default(), false);
         let config = document.value.and_then(|file| {

@@ -89,6 +89,8 @@ mod tests {
     use alloc::borrow::Cow;
     use alloc::format;
     use alloc::vec::Vec;
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     fn handshake(host: &str, intent: Intent) -> Vec<u8> {
         let mut out = Vec::new();
@@ -235,6 +237,32 @@ mod tests {
             &"a".repeat(256),
         ] {
             assert_eq!(configured_host(host), None, "{host}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 3_000,
+            rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn more_bytes_never_change_a_result(
+            kind in 0usize..5, changes in proptest::collection::vec((0usize..80, any::<u8>()), 0..3), tail: Vec<u8>,
+        ) {
+            let mut bytes = first_packets("mc.example.org").swap_remove(kind);
+            for (at, byte) in changes {
+                let at = at % bytes.len();
+                bytes[at] = byte;
+            }
+            bytes.extend(tail);
+            let mut first = None;
+            for end in 0..=bytes.len() {
+                let found = requested_host(&bytes[..end]);
+                match &first {
+                    Some(first) => prop_assert_eq!(&found, first),
+                    None if found != RequestedHost::Incomplete => first = Some(found),
+                    None => {}
+                }
+            }
         }
     }
 }
