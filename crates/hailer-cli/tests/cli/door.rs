@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 /// Longest wait for a state. Machines that run tests may be busy.
 const WAIT: Duration = Duration::from_secs(30);
 /// Text with which the game ends a join.
-const ARRIVED: &str = "This is the game itself";
+pub(crate) const ARRIVED: &str = "This is the game itself";
 
 /// Returns a port that was free a moment ago, over TCP and UDP.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     loop {
         let stream = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = stream.local_addr().unwrap().port();
@@ -31,7 +31,11 @@ pub(crate) struct House {
     pub(crate) folder: Temporary,
     pub(crate) game: u16,
     pub(crate) port: u16,
+    /// PATH of the door, if it is not that of the test.
+    pub(crate) path_variable: Option<String>,
     door: Option<Process>,
+    /// How often the door was opened.
+    opened: usize,
     log: Arc<Mutex<Vec<String>>>,
 }
 
@@ -44,18 +48,13 @@ impl House {
             folder,
             game: free_port(),
             port: free_port(),
+            path_variable: None,
             door: None,
+            opened: 0,
             log: Arc::default(),
         };
         house.set_players(0);
-        house.write(
-            "game.toml",
-            &format!(
-                "[[server]]\nlisten = \"minecraft-status=127.0.0.1:{}\"\nsource.file = \"status.json\"\n\
-                 options.minecraft-status = {{ kick = \"{ARRIVED}\" }}\n",
-                house.game
-            ),
-        );
+        house.set_game("minecraft-status");
         // The game outlives the command that starts it, and the door.
         let binary = env!("CARGO_BIN_EXE_hailer");
         house.write(
@@ -90,6 +89,27 @@ impl House {
         std::fs::write(self.file(name), text).unwrap();
     }
 
+    /// Chooses the protocol of the game.
+    pub(crate) fn set_game(&self, protocol: &str) {
+        let mut text = format!(
+            "[[server]]\nlisten = \"{protocol}=127.0.0.1:{}\"\nsource.file = \"status.json\"\n",
+            self.game
+        );
+        if protocol == "minecraft-status" {
+            writeln!(
+                text,
+                "options.minecraft-status = {{ kick = \"{ARRIVED}\" }}"
+            )
+            .unwrap();
+        }
+        self.write("game.toml", &text);
+    }
+
+    /// Writes the whole file of the door.
+    pub(crate) fn set_configuration(&self, text: &str) {
+        self.write("door.toml", text);
+    }
+
     /// Writes the file of the door.
     pub(crate) fn configure(&self, keys: &str) {
         let mut text = format!(
@@ -121,6 +141,9 @@ impl House {
     pub(crate) fn open(&mut self) {
         let mut command = command(["serve", "--config", "door.toml", "--control", "off"]);
         command.current_dir(self.path());
+        if let Some(path) = &self.path_variable {
+            command.env("PATH", path);
+        }
         self.start(&mut command);
     }
 
@@ -148,9 +171,9 @@ impl House {
             }
         });
         self.door = Some(door);
-        self.wait("the door listens", || {
-            TcpStream::connect(("127.0.0.1", self.port)).is_ok()
-        });
+        // It says so once for each time it was opened.
+        self.wait_for("Ctrl-C stops", self.opened);
+        self.opened += 1;
     }
 
     /// Kills the door. The game stays as it is.
@@ -225,9 +248,16 @@ impl Drop for House {
 
 /// Joins as a client of 1.20.1. Returns what the server sent until it closed the connection.
 pub(crate) fn join(port: u16, name: &str) -> String {
+    join_host(port, "localhost", name)
+}
+
+/// Joins as [`join`], at a host that the player typed.
+pub(crate) fn join_host(port: u16, host: &str, name: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(WAIT)).unwrap();
-    let mut login = b"\x10\x00\xFB\x05\x09localhost\x63\xDD\x02".to_vec();
+    let mut login = vec![host.len() as u8 + 7, 0x00, 0xFB, 0x05, host.len() as u8];
+    login.extend_from_slice(host.as_bytes());
+    login.extend_from_slice(b"\x63\xDD\x02");
     let name = name.as_bytes();
     login.extend([name.len() as u8 + 2, 0, name.len() as u8]);
     login.extend_from_slice(name);
@@ -236,6 +266,10 @@ pub(crate) fn join(port: u16, name: &str) -> String {
     let _ = stream.read_to_end(&mut received);
     String::from_utf8_lossy(&received).into_owned()
 }
+
+/// Keys that start and stop the game.
+pub(crate) const SCRIPTS: &str =
+    "start = { command = [\"sh\", \"start\"] }\nstop = { command = [\"sh\", \"stop\"] }";
 
 /// Keys for games that start and stop within a second.
 const FAST: &str = "idle = \"1s\"\nmin-uptime = \"0s\"\nevery = \"300ms\"\nstarts-per-hour = { per-source = 3600, total = 3600 }\n";

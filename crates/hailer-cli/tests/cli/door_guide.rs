@@ -1,6 +1,6 @@
 //! docs/door.md: the picture and the table of the states, and its guides before simulated games.
 
-use crate::door::{ARRIVED, House};
+use crate::door::{ARRIVED, House, join_host};
 use crate::tool::{Temporary, run};
 use hailer::door::State;
 use hailer::door::machine::{Effect, TABLE};
@@ -344,4 +344,46 @@ fn the_guide_for_a_game_without_known_joins_works() {
     house.wait_for("running after", 0);
     house.wait_for("asleep after", 0);
     assert_eq!((house.calls("start"), house.calls("stop")), (1, 1));
+}
+
+#[test]
+fn the_guide_for_several_servers_on_one_port_works() {
+    let mut survival = House::new("");
+    let creative = House::new("");
+    let text = guide("Several servers on one port")
+        .replace("0.0.0.0:25565", &format!("127.0.0.1:{}", survival.port))
+        .replace(
+            "idle = \"10min\"",
+            "idle = \"1s\"\nmin-uptime = \"0s\"\nevery = \"300ms\"\nstate-file = \"off\"",
+        );
+    let mut text = text;
+    for (game, unit, house) in [
+        ("127.0.0.1:25566", "survival", &survival),
+        ("127.0.0.1:25567", "creative", &creative),
+    ] {
+        let folder = house.folder.text();
+        text = text
+            .replace(game, &format!("127.0.0.1:{}", house.game))
+            .replace(
+                &format!("start = {{ unit = \"{unit}.service\" }}"),
+                &format!(
+                    "start = {{ command = [\"sh\", \"{folder}/start\"] }}\n\
+                     stop = {{ command = [\"sh\", \"{folder}/stop\"] }}"
+                ),
+            );
+    }
+    survival.set_configuration(&text);
+    survival.open();
+    survival.wait("both asleep", || {
+        survival.log().matches(": asleep").count() == 2
+    });
+    let kick = join_host(survival.port, "creative.example.com", "Alice");
+    assert!(kick.contains(ARRIVED), "{kick:?}: {}", survival.log());
+    assert_eq!((survival.calls("start"), creative.calls("start")), (0, 1));
+    let kick = join_host(survival.port, "Survival.Example.COM.", "Bob");
+    assert!(kick.contains(ARRIVED), "{kick:?}: {}", survival.log());
+    assert_eq!((survival.calls("start"), creative.calls("start")), (1, 1));
+    survival.wait("both asleep again", || {
+        (survival.calls("stop"), creative.calls("stop")) == (1, 1)
+    });
 }

@@ -13,6 +13,8 @@ mod discover;
 mod documentation;
 #[cfg(unix)]
 mod door;
+#[cfg(unix)]
+mod door_guide;
 mod farm;
 #[cfg(all(unix, feature = "game"))]
 mod front;
