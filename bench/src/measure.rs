@@ -151,7 +151,7 @@ enum Measurement {
     Fleet,
     /// Runs the relay over TCP to this game.
     #[command(hide = true)]
-    PassOn { game: SocketAddr },
+    PassOn { origin: SocketAddr },
     #[command(hide = true)]
     CliOnce { port: u16 },
     #[command(hide = true)]
@@ -212,9 +212,9 @@ pub(crate) fn main() -> anyhow::Result<()> {
         }
         Measurement::Passing => passing::passing(args.rounds, args.scale),
         Measurement::Pass => pass::pass(args.rounds, args.scale),
-        Measurement::PassOn { game } => {
+        Measurement::PassOn { origin } => {
             host::pin(0);
-            pass::serve(*game)
+            pass::serve(*origin)
         }
         Measurement::Count => count::run(),
         Measurement::Monitor { minutes } => {

@@ -343,15 +343,25 @@ fn a_game_wakes_on_a_join_and_sleeps_when_it_is_empty() {
 
 #[test]
 fn every_join_arrives_in_cycle_after_cycle() {
-    let cycles: usize = std::env::var("HAILER_DOOR_CYCLES").map_or(4, |text| text.parse().unwrap());
+    let number =
+        |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let cycles = number("HAILER_DOOR_CYCLES", 4);
+    let joins = number("HAILER_DOOR_JOINS", 20);
     let mut house = House::new(FAST);
     house.open();
     for cycle in 0..cycles {
         if cycle > 0 {
             house.wait_for("asleep after", cycle - 1);
         }
-        let kick = house.join("Alice");
-        assert!(kick.contains(ARRIVED), "{cycle}: {kick:?}: {}", house.log());
+        let port = house.port;
+        let join = |number| move || join(port, &format!("Player{number}"));
+        let clients: Vec<_> = (0..joins)
+            .map(|number| std::thread::spawn(join(number)))
+            .collect();
+        for client in clients {
+            let kick = client.join().unwrap();
+            assert!(kick.contains(ARRIVED), "{cycle}: {kick:?}: {}", house.log());
+        }
     }
     assert_eq!(house.calls("start"), cycles);
 }
