@@ -1,7 +1,8 @@
 //! Packages of npm that tests run: third-party clients and servers.
 //!
 //! `npm/package.json` pins them; `npm install --package-lock-only` in its folder writes the lock
-//! file.
+//! file. `npm/minecraft` has those of Minecraft clients:
+//! `npm ci --prefix target/npm-minecraft` after a copy of its files.
 //!
 //! In: a script and its arguments. Out: its output.
 //!
@@ -35,19 +36,25 @@ pub const GAMEDIG_TYPES: &[(&str, &str)] = &[
 ];
 
 /// Returns the folder of a package's modules, for `NODE_PATH`: `target/npm`, where `.ci/run` installs
-/// them. Without the package, prints that the test was skipped.
+/// them. The clients of Minecraft are in `target/npm-minecraft`: `.ci/run` omits them, since they
+/// bring 500 MB of data. Without the package, prints that the test was skipped.
 ///
 /// # Panics
 ///
-/// If the package is missing and `HAILER_NEEDS_NPM` is set.
+/// If the package is missing and `HAILER_NEEDS_NPM` is set, or `HAILER_NEEDS_NPM_MINECRAFT` for the
+/// clients of Minecraft.
 pub fn modules(package: &str) -> Option<PathBuf> {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/npm/node_modules");
-    let root = PathBuf::from(root);
+    let (folder, needs) = match package {
+        "mineflayer" => ("npm-minecraft", "HAILER_NEEDS_NPM_MINECRAFT"),
+        _ => ("npm", "HAILER_NEEDS_NPM"),
+    };
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target");
+    let root = PathBuf::from(root).join(folder).join("node_modules");
     if root.join(package).is_dir() {
         return Some(root);
     }
     let reason = format!("the npm package {package} is not in {}", root.display());
-    assert!(std::env::var_os("HAILER_NEEDS_NPM").is_none(), "{reason}");
+    assert!(std::env::var_os(needs).is_none(), "{reason}");
     eprintln!("skipped: {reason}");
     None
 }
