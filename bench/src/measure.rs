@@ -121,7 +121,7 @@ enum Measurement {
     },
     /// Datagrams per second through the relay, on one core.
     Passing,
-    /// Connections through the relay over TCP, beside HAProxy.
+    /// Connections through the relay over TCP, compared with HAProxy.
     Pass,
     /// Instructions of the hot paths, counted by valgrind, next to those of
     /// golden/instructions.txt.

@@ -1,5 +1,5 @@
-//! Connections through the relay over TCP, beside HAProxy in TCP mode, both with one thread on one
-//! core. Clients and game are on another core.
+//! Connections through the relay over TCP, compared with HAProxy in TCP mode. Both run with one
+//! thread on one core. Clients and game are on another core.
 //!
 //! In: a number of rounds. Out: bytes per second, CPU per byte, added latency.
 //!
@@ -247,7 +247,7 @@ impl Way {
         let used = cpu()? - before;
         self.rate.push(bytes / 1e6 / wall);
         self.cpu.push(used * 1e9 / (bytes / 1e3));
-        // What is on its way must not count for the next run.
+        // Bytes in transit must not count for the next run.
         std::thread::sleep(Duration::from_millis(200));
         let [p50, p99] = runtime.block_on(latency(address, time))?;
         self.p50.push(p50);

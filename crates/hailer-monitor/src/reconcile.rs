@@ -1,5 +1,5 @@
-//! Replaces each half hour in the state table by that of the history, when the history has all of
-//! it. So all nodes show the same figures, also if one of them has missed samples.
+//! Replaces each half-hour bucket in the state table by that of the history, when the history has
+//! all of its samples. So all nodes show the same figures, also if one of them has missed samples.
 
 use crate::clock::WallClock;
 use crate::history::{History, HistoryError};
@@ -8,7 +8,7 @@ use crate::state::{DAY_BUCKET_MS, StateTable};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Interval between checks for a complete half hour.
+/// Interval between checks for a complete half-hour bucket.
 const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Runs until it is dropped.
@@ -23,8 +23,8 @@ pub(crate) async fn run(history: History, state: Arc<StateTable>, clock: WallClo
     }
 }
 
-/// Replaces the last complete half hour, and the one before, into which samples may have come late.
-/// Does nothing if its start is `done`. Returns its start.
+/// Replaces the last complete half-hour bucket, and the one before, which may have got late
+/// samples. Does nothing if the last one starts at `done`. Returns its start.
 async fn reconcile(
     history: &History,
     state: &StateTable,

@@ -716,7 +716,7 @@ async fn times_without_monitor_are_gaps_in_lists_charts_and_sparklines() {
             "a new line begins at {after}: {line}"
         );
     }
-    // The sparkline has half hours. At least two have no samples.
+    // The sparkline has half-hour buckets. At least two have no samples.
     let list = site.get("/").await.text;
     let spark = between(&list, r#"<svg class="spark""#, "</svg>");
     let players = live.row(ServerId(1)).unwrap().day.players(now);

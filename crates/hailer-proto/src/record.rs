@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use compact_str::CompactString;
 use serde::{Deserialize, Deserializer};
 
-/// A status as JSON has it: its deviations are names. For programs with protocols of their own,
+/// A status as JSON has it: its deviations are names. For programs that define other protocols,
 /// whose deviations `Deserialize` of [`Status`] does not know.
 ///
 /// Missing members are unknown or empty. Other members are ignored.

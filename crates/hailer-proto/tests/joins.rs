@@ -1,4 +1,4 @@
-//! Checks the detectors of joins by the conversations in `vectors/joins`, and what they do with
+//! Checks the detectors of joins by the conversations in `vectors/joins`, and how they handle
 //! truncated, forged and late datagrams. `vectors/README.md` describes the format.
 
 use hailer_proto::joins::{self, FAMILIES, JoinDetector, JoinFamily, JoinVerdict};

@@ -200,7 +200,7 @@ impl Docker {
         lock(&self.state).failure = Some((500, format!("{{\"message\":\"{message}\"}}")));
     }
 
-    /// No request gets a response any more.
+    /// From now on, no request gets a response.
     pub fn hang(&self) {
         lock(&self.state).hangs = true;
     }
@@ -309,7 +309,7 @@ impl Panel {
         lock(&self.state).failure = Some((status, body));
     }
 
-    /// No request gets a response any more.
+    /// From now on, no request gets a response.
     pub fn hang(&self) {
         lock(&self.state).hangs = true;
     }

@@ -160,7 +160,7 @@
 //! - [`sweep`] queries many servers with a rate limit.
 //! - [`discover`] finds servers on the local network, and reads lists of public ones.
 //! - [`serve`] and [`respond`] reply to queries, with a status from a [source](respond::source).
-//! - [`door`] keeps the address of a game that sleeps while nobody plays.
+//! - [`door`] keeps the address of a game that sleeps without players.
 //! - [`check`] tests whether a server or a client conforms to its protocol.
 //! - [`minecraft`] joins, serves and proxies the game protocol of the 1.3 snapshots.
 //! - [`support`] has what several of these share: the games and protocols that targets can name,
@@ -270,7 +270,7 @@ mod tests {
         "output",
         "protocol", // also in a target
         "quiet",
-        "raw", // of a sweep: SweepConfig::has_replies
+        "raw", // for a sweep: SweepConfig::has_replies
         "resume",
         "show-icon",
         "summary",

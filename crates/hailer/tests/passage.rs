@@ -664,7 +664,7 @@ fn servers_on_one_port_are_chosen_by_host() {
         || matches!(requests.try_recv(), Ok(Request::Join { attempt, .. }) if attempt.host == "creative.example.org"),
     );
     drop(entrance);
-    // A reload with another order keeps the sockets and counters.
+    // A reload with a different order keeps the sockets and counters.
     let reordered = [&lobby, &creative].map(|board| listener(address, board));
     pool.reload(reordered.into()).unwrap();
     assert_eq!(motd(address, "survival.example.org"), "lobby");

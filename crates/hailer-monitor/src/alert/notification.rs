@@ -237,7 +237,7 @@ impl Notification {
     }
 
     /// Creates a message about the game behind a door of `hailer serve`. `state` is its new state,
-    /// and `line` says what happened. The kind is [`NotificationKind::Firing`] for failures.
+    /// and `line` describes the change. The kind is [`NotificationKind::Firing`] for failures.
     pub fn door(server: &str, state: &str, line: &str, is_failure: bool, now: Millis) -> Self {
         let id = format!("door\0{server}\0{state}\0{line}\0{now}");
         let id = hex(&Sha256::digest(id));

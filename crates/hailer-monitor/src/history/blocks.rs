@@ -134,7 +134,7 @@ pub(super) async fn store<T: BlockRow>(
     Ok(())
 }
 
-/// Adds rows. Of two at the same time, `is_better` decides whether the second replaces the first.
+/// Adds rows. If two have the same time, `is_better` decides whether the second replaces the first.
 pub(super) fn merge<T: BlockRow>(
     rows: &mut Vec<T>,
     more: impl IntoIterator<Item = T>,
@@ -317,7 +317,7 @@ impl History {
         Ok(rows)
     }
 
-    /// Reads the rows that [`stored`](Self::stored) returns, those of one server and block at a time.
+    /// Reads the rows that [`stored`](Self::stored) returns, one server and block at a time.
     pub(super) async fn each_stored<T: BlockRow + Send>(
         &self,
         level: Level,

@@ -384,8 +384,8 @@ impl History {
         Ok(late.map_or(done, |late| late.min(done)))
     }
 
-    /// Returns the half hour from `start` of all servers that have samples in it; `None` if the
-    /// roll-ups do not have all of its samples yet.
+    /// Returns the 30 minutes from `start` of all servers that have samples in them; `None` if the
+    /// roll-ups do not have all of these samples yet.
     ///
     /// # Errors
     /// If the database fails.
@@ -397,7 +397,7 @@ impl History {
         Ok(Some(self.rolled_up_half_hour(start, end).await?))
     }
 
-    /// Reads the roll-ups of a half hour until before `end`. Those of earlier versions count for
+    /// Reads the roll-ups of 30 minutes until before `end`. Roll-ups of earlier versions count for
     /// their length.
     async fn rolled_up_half_hour(
         &self,
@@ -425,7 +425,7 @@ impl History {
             .collect())
     }
 
-    /// Reads the samples of a half hour from `from`.
+    /// Reads the samples of 30 minutes from `from`.
     async fn sampled_half_hour(
         &self,
         start: Millis,

@@ -83,7 +83,7 @@ impl History {
             }
             self.sum_shelves().await?;
         }
-        // Those of a call that was interrupted.
+        // Sums the shelves that an interrupted call left.
         self.sum_shelves().await?;
         self.set_done(Level::FiveMinutes, to).await
     }

@@ -217,7 +217,7 @@ impl StateTable {
         Some(self.happened.load(Ordering::Relaxed)).filter(|at| *at > 0)
     }
 
-    /// Adds half hours from the history to the rows of their servers.
+    /// Adds half-hour buckets from the history to the rows of their servers.
     pub fn add_half_hours(&self, half_hours: &[HalfHour]) {
         let mut rows = self.write();
         for half_hour in half_hours {
@@ -227,7 +227,7 @@ impl StateTable {
         }
     }
 
-    /// Replaces the half hour of `start` in all rows by that of the history.
+    /// Replaces the half-hour bucket of `start` in all rows by that of the history.
     pub fn replace_half_hour(&self, start: Millis, half_hours: &[HalfHour]) {
         let by_server: HashMap<ServerId, &HalfHour> = half_hours
             .iter()

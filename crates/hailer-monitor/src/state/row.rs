@@ -304,7 +304,7 @@ impl Day {
         self.last_sample
     }
 
-    /// Adds a half hour of the history.
+    /// Adds a half-hour bucket of the history.
     pub(super) fn add_half_hour(&mut self, half_hour: &HalfHour) {
         let HalfHour {
             start,
@@ -318,7 +318,7 @@ impl Day {
         self.last_sample = self.last_sample.max(last_sample);
     }
 
-    /// Replaces a bucket by the half hour of the history, `None` if the history has none.
+    /// Replaces a bucket by that of the history, `None` if the history has none.
     pub(super) fn replace(&mut self, start: Millis, half_hour: Option<&HalfHour>) {
         let number = start.div_euclid(DAY_BUCKET_MS);
         if number <= self.newest && number > self.newest - DAY_BUCKETS as i64 {

@@ -26,7 +26,7 @@ pub(crate) struct Totals {
     /// Sum of the player limits of servers that answered.
     #[serde(skip)]
     pub(crate) players_max: u64,
-    /// Mean number of players in each half hour of the last day.
+    /// Mean number of players in each half-hour bucket of the last day.
     #[serde(skip)]
     pub(crate) day: [Option<f32>; DAY_BUCKETS],
 }
@@ -88,7 +88,7 @@ impl Totals {
             add(&mut self.groups, group, one);
         }
         let mut day = row.day.players(now);
-        // At the start of a half hour, most servers have no sample in it yet: use the previous value.
+        // At the start of a bucket, most servers have no sample in it yet: use the previous value.
         if let [.., before, last] = &mut day
             && row.state == State::Up
         {

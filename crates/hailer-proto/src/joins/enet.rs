@@ -1,4 +1,4 @@
-//! ENet: a verified connect. The acknowledgement returns two numbers of ours (spec/joins.md#5).
+//! ENet: a verified connect. The acknowledgement returns two of our numbers (spec/joins.md#5).
 
 use super::{JoinDetector, JoinFamily, JoinVerdict, Tokens, bytes_at};
 use crate::protocol::{Amplification, JoinAttempt};
@@ -84,8 +84,8 @@ impl JoinDetector for Detector {
         }
     }
 
-    /// A client that acknowledged our challenge counts itself as connected, so it is told that it is
-    /// not. Its next connect reaches the game.
+    /// A client that acknowledged our challenge counts itself as connected, so it gets a disconnect
+    /// command. Its next connect reaches the game.
     fn dismiss(&self, join: &[u8], _: &str, _may_wait: bool, out: &mut Vec<u8>) -> bool {
         let Some(first) = bytes_at(join, 0).map(u16::from_be_bytes) else {
             return false;

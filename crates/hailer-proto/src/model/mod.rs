@@ -208,7 +208,7 @@ impl Status {
         Cow::Owned(status)
     }
 
-    /// Parses its texts anew with these codes, if that leaves their plain forms as they are. For a
+    /// Parses its texts anew with these codes, if that does not change their plain forms. For a
     /// status that was read from JSON, which has the plain forms but not the kind of codes: the
     /// protocol knows them, see [`Info::codes`](crate::Info::codes).
     pub fn assume_codes(&mut self, codes: Codes) {

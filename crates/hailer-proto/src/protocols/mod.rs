@@ -1,5 +1,5 @@
 //! The protocols, in families: a folder for each group of protocols that share code, named after
-//! what they share, and one for each other protocol. A family imports only shared modules, never
+//! the shared part, and one for each other protocol. A family imports only shared modules, never
 //! another family.
 //!
 //! A protocol has the name of its id, in its family. [`registry`](crate::registry) lists them all.

@@ -1,5 +1,5 @@
-//! The first lines of modules list their permitted imports. This test compares the list with what they
-//! import.
+//! The first lines of modules list their permitted imports. This test compares the lists with the
+//! imports.
 //!
 //! A module states it for itself and all modules below it. Its line names modules of its crate,
 //! each as far as it differs from the path of the module, and other crates of the workspace. The
@@ -393,7 +393,7 @@ fn line(names: &BTreeSet<String>) -> String {
     lines.join("\n")
 }
 
-/// Returns a file with this statement instead of its own, or at the end of its first lines.
+/// Returns a file with this statement instead of the present one, or at the end of its first lines.
 fn with_line(text: &str, line: &str) -> String {
     if let Some((start, end)) = place(text) {
         return [&text[..start], line, &text[end..]].concat();

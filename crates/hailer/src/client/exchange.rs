@@ -1,5 +1,5 @@
-//! Runs one exchange with one address: opens its socket, sends what the exchange asks for, and
-//! passes on what arrives.
+//! Runs one exchange with one address: opens its socket, sends the requests of the exchange, and
+//! passes received data on to it.
 
 use super::Client;
 use super::detection::{self, Detection, Window};
@@ -325,7 +325,7 @@ impl ExchangeRun<'_> {
         }
     }
 
-    /// Ends with what has been received, or else with the error.
+    /// Ends with the partial status, or with the error if there is none.
     fn end_with(&mut self, error: io::Error) -> io::Result<Action> {
         let partial = self.driver.take_partial().ok_or(error)?;
         Ok(Action::End(Ok(partial)))

@@ -1,4 +1,4 @@
-//! Who may wake a game: lists of players and networks.
+//! Lists of players and networks that may wake a game.
 //!
 //! ```text
 //!   keys ─────────────────────────────┐
@@ -7,8 +7,8 @@
 //!
 //! A list has names of players, their UUIDs, and networks such as `192.0.2.0/24`. A client is
 //! admitted if no list of `deny` has it, and if a list of `allow` has it or there is none. **Names
-//! and UUIDs are what the client sends: nobody checks an account.** Clients without a name, as in
-//! most protocols over UDP, match networks only.
+//! and UUIDs are sent by the client and not verified with an account.** Clients without a name, as
+//! in most protocols over UDP, match networks only.
 //!
 //! A file is a text with an entry in each line, or JSON as Minecraft writes it: `whitelist.json`,
 //! `ops.json`, `banned-players.json` and `banned-ips.json`. A file that becomes invalid keeps its
@@ -199,15 +199,15 @@ impl AccessSide {
     }
 }
 
-/// What the sockets decide by.
+/// Rules by which the threads of sockets decide.
 #[derive(Debug, Default)]
 struct Rules {
-    /// `None`: everybody who is not denied.
+    /// `None`: all clients that are not denied.
     allow: Option<Vec<AccessList>>,
     deny: Vec<AccessList>,
 }
 
-/// A file and what was read last.
+/// A file and the entries of its last read.
 #[derive(Debug)]
 struct ListFile {
     path: PathBuf,
@@ -218,7 +218,7 @@ struct ListFile {
     problem: Option<String>,
 }
 
-/// What changes when a file is written or replaced.
+/// Properties that change when a file is written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileVersion {
     bytes: u64,
@@ -284,7 +284,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Decides who may wake a game.
+/// Decides which clients may wake a game.
 #[derive(Debug)]
 pub struct Access {
     allow: AccessSide,
@@ -495,7 +495,7 @@ mod tests {
         let access = Access::new(side(&[], &[&path]), side(&[], &[]));
         let admits = |name: &str| is_admitted(&access, name, None, "192.0.2.7");
 
-        // A missing file admits nobody, and is reported once.
+        // A missing file admits no client, and is reported once.
         let problems = access.reread();
         assert!(
             problems[0].contains("no entries until it can be read"),

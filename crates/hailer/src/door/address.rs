@@ -199,8 +199,9 @@ impl LookupSchedule {
 }
 
 /// Shows the address of a game at an entrance, as a game that always runs, and looks it up again when
-/// it is due. Runs until it is dropped; at once if the host is an IP address. `report` gets each new
-/// address, and the reason of each failed lookup that follows a successful one or is the first.
+/// it is due. Runs until it is dropped, or returns immediately if the host is an IP address.
+/// `report` gets each new address. It also gets the reason of each failed lookup that follows a
+/// successful one or is the first.
 pub async fn follow_address(
     address: &GameAddress,
     entrance: &Entrance,

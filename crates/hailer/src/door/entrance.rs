@@ -1,7 +1,7 @@
-//! What the threads of sockets and the owner of a door share.
+//! State that the threads of sockets and the owner of a door share.
 //!
-//! In: joins of verified sources, the view of the owner. Out: requests to the owner, what to do with
-//! a client. Limits: [`MAX_WAITING`] requests; more are dropped, since one wakes the game.
+//! In: joins of verified sources, the view of the owner. Out: requests to the owner, results
+//! for clients. Limits: [`MAX_WAITING`] requests; more are dropped, since one wakes the game.
 //!
 //! May import: `hailer_proto`.
 
@@ -22,11 +22,11 @@ pub enum State {
     /// The game does not run. A join starts it.
     #[default]
     Asleep,
-    /// The game was told to start, and does not answer yet.
+    /// The start has begun, and the game does not answer yet.
     Starting,
     /// The game answers.
     Running,
-    /// The game was told to stop, and still answers.
+    /// The stop has begun, and the game still answers.
     Stopping,
     /// The game did not start, or ended by itself. A join starts it after a pause.
     Failed,
@@ -54,7 +54,7 @@ impl State {
     }
 }
 
-/// What the owner of a door shows to the threads of sockets.
+/// State of a door, as its owner shows it to the threads of sockets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct View {
     /// State of the door.
@@ -63,7 +63,7 @@ pub struct View {
     pub game: Option<SocketAddr>,
 }
 
-/// What a client gets that tries to join.
+/// Result for a client that tries to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Pass it on to the game at this address.
@@ -83,7 +83,7 @@ pub enum Request {
     Join {
         /// Address of the client.
         source: SocketAddr,
-        /// What the client sent.
+        /// Data that the client sent.
         attempt: JoinAttempt,
     },
     /// The game did not accept a connection, or nothing listens on its port.
@@ -117,7 +117,7 @@ struct Inner {
 pub type Requests = mpsc::Receiver<Request>;
 
 impl Entrance {
-    /// Returns an entrance that shows an asleep game, and its requests.
+    /// Returns an entrance that shows [`State::Asleep`], and its requests.
     pub fn new() -> (Self, Requests) {
         let (requests, receiver) = mpsc::channel(MAX_WAITING);
         let admits: Box<Admits> = Box::new(|_, _| true);
@@ -148,13 +148,13 @@ impl Entrance {
         Arc::as_ptr(&self.0).addr()
     }
 
-    /// Shows a new view. Clients that wait see it at once.
+    /// Shows a new view. Waiting clients get it immediately.
     pub fn show(&self, view: View) {
         self.0.current.store(Arc::new(view.clone()));
         self.0.changes.send_replace(view);
     }
 
-    /// Replaces the decision of who may wake the game. At the start, everybody may.
+    /// Replaces the decision which clients may wake the game. At the start, all clients may.
     pub fn admit(&self, admits: impl Fn(SocketAddr, &JoinAttempt) -> bool + Send + Sync + 'static) {
         self.0.admits.store(Arc::new(Box::new(admits)));
     }
@@ -202,7 +202,7 @@ impl Entrance {
     /// blocks.
     pub fn report_unreachable(&self, game: SocketAddr) {
         self.0.unreachable.notify_one();
-        // If the queue is full, the owner has enough to look at.
+        // If the queue is full, the owner already has requests to handle.
         let _ = self.0.requests.try_send(Request::Unreachable { game });
     }
 

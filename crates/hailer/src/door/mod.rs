@@ -1,4 +1,4 @@
-//! The door of a game server that sleeps while nobody plays: one public address in every state.
+//! The door of a game server that sleeps without players: one public address in every state.
 //!
 //! ```text
 //!   sockets ──► Entrance::enter(source, attempt) ──► Entry        open, wait or refused
@@ -8,9 +8,9 @@
 //! ```
 //!
 //! The threads of the sockets share an [`Entrance`] with the owner of the door. They report joins
-//! of verified sources, and get what to do with the client. The owner runs a
+//! of verified sources, and get an [`Entry`] for the client. The owner runs a
 //! [`machine::Machine`], which decides without I/O when the game starts and stops. `access` decides
-//! who may wake it.
+//! which clients may wake it.
 //!
 //! May import: `crate`, `crate::names`, `crate::prefix`, `crate::support`, `crate::target`,
 //! `hailer_proto`.

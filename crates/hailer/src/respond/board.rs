@@ -43,7 +43,7 @@ struct Inner {
     entrance: ArcSwapOption<Entrance>,
     /// Replaces the option `kick`.
     kick: ArcSwapOption<String>,
-    /// What clients read that may not wake the game.
+    /// Text for clients that may not wake the game.
     refusal: ArcSwapOption<String>,
     stream_config: ArcSwap<StreamConfig>,
 }
@@ -56,7 +56,7 @@ pub struct StreamConfig {
     /// gets all other clients.
     pub hosts: Vec<String>,
     /// Networks of proxies, whose connections start with a header of the PROXY protocol. The client
-    /// that it names is the client. Those of all listeners with the same address count.
+    /// that it names is the client. The networks of all listeners with the same address count.
     pub trusted_proxies: Vec<AddressRange>,
     /// Version of the header of the PROXY protocol that the game gets first.
     pub proxy_protocol: Option<Version>,

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Facts: <https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>. Extensions of version 2 (TLVs)
-//! are skipped. Anybody can write such a header, so accept it only from networks of your proxies.
+//! are skipped. Any client can write such a header, so accept it only from your proxies' networks.
 //!
 //! | limit | value |
 //! | --- | --- |
@@ -87,7 +87,7 @@ impl ProxyHeader {
     }
 }
 
-/// Returns whether the bytes start with `start`, as far as there are any.
+/// Returns whether the bytes start with `start`, or `start` with the bytes.
 fn starts_alike(bytes: &[u8], start: &[u8]) -> bool {
     bytes
         .iter()
@@ -110,7 +110,7 @@ fn read_v1(bytes: &[u8]) -> Result<Option<ProxyHeader>, ProxyHeaderError> {
     let text = text.ok_or(ProxyHeaderError("the line is no text"))?;
     let words: Vec<&str> = text.split(' ').collect();
     let addresses = match words[..] {
-        // What follows is to be ignored.
+        // The rest of the line must be ignored.
         ["UNKNOWN", ..] => None,
         [
             family @ ("TCP4" | "TCP6"),

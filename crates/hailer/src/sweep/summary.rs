@@ -9,7 +9,7 @@ use super::targets::Skipped;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::time::Duration;
 
-/// What `hailer sweep --summary` writes, with `Serialize` and `Deserialize`.
+/// The output of `hailer sweep --summary`, with `Serialize` and `Deserialize`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Summary {

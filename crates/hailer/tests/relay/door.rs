@@ -26,7 +26,7 @@ struct Door {
 }
 
 impl Door {
-    /// Starts a listener with these protocols. The game is asleep.
+    /// Starts a listener with these protocols. The door shows [`State::Asleep`].
     fn new(protocols: &[&str]) -> Self {
         let protocols: Vec<_> = protocols
             .iter()

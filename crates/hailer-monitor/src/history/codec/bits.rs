@@ -1,7 +1,7 @@
 //! Numbers as bits. A column of small numbers, many of them zero, becomes the shortest of three forms:
 //! nothing (all are zero), distances between the others, or Rice codes.
 
-/// Longest unary part of a Rice code. A larger number follows as it is.
+/// Longest unary part of a Rice code. A larger number follows without coding.
 const MAX_UNARY: u32 = 20;
 /// Bits of the parameter of a Rice code.
 const PARAMETER_BITS: u32 = 6;

@@ -177,7 +177,7 @@ fn optional(
     value: impl Fn(&Rollup) -> Option<i64>,
     is_expected: impl Fn(&Rollup) -> bool,
 ) -> Vec<i64> {
-    // The first row tells whether the others are as expected.
+    // The first row decides whether the others are as expected.
     let mut other = false;
     columns.flags(rows.iter().map(|row| {
         let flag = value(row).is_some();

@@ -164,8 +164,8 @@ proptest! {
         }
     }
 
-    /// What is read from damaged blocks can be written again, so it has the order and the times that
-    /// others rely on.
+    /// Rows that are read from damaged blocks can be written again. So they have the order and the
+    /// times that other code relies on.
     #[test]
     fn damaged_blocks_give_valid_rows_or_none(
         samples in samples(),

@@ -22,7 +22,7 @@ const POLICY: &str = "default-src 'none'; frame-ancestors 'none'; sandbox";
 const MAX_LABEL_CHARS: usize = 64;
 /// Maximum length of an error in an image, in characters.
 const MAX_ERROR_CHARS: usize = 120;
-/// Color of what is not known.
+/// Color of unknown values.
 const GRAY: &str = "#6a737d";
 /// Space around each text, in pixels.
 const PADDING: u32 = 6;

@@ -1316,7 +1316,7 @@ fn every_member_of_the_document_has_a_description() {
         .unwrap()
     {
         assert!(jsonschema::meta::is_valid(schema), "{name}");
-        // That of an answer is a copy with rules of its own.
+        // The schema of an answer is a copy with different rules.
         if name != "Answer" {
             walk(schema, name);
         }

@@ -54,7 +54,7 @@ pub(super) static FAMILY: JoinFamily = JoinFamily {
     detector: |keys| Arc::new(Detector::new(keys)),
 };
 
-/// What differs between versions of QUIC.
+/// Differences between versions of QUIC.
 struct Version {
     number: u32,
     initial: u8,
@@ -97,7 +97,7 @@ struct Initial<'a> {
     to: &'a [u8],
     from: &'a [u8],
     token: &'a [u8],
-    /// What follows the token: the length of the rest of the packet, its number and its text.
+    /// Bytes after the token: the length of the rest of the packet, its number and its text.
     rest: &'a [u8],
 }
 
@@ -302,8 +302,8 @@ fn write_retry(initial: &Initial<'_>, id: [u8; ID_LENGTH], token: [u8; 16], out:
 }
 
 /// Returns the tag of a Retry without its tag: AES-128-GCM of nothing, with the client's first
-/// connection id and the Retry as additional data. It protects against damage only, since everybody
-/// knows the key; so constant time is not needed.
+/// connection id and the Retry as additional data. It protects against damage only, since the key
+/// is public; so constant time is not needed.
 fn integrity_tag(version: &Version, first_id: &[u8], retry: &[u8]) -> u128 {
     let length = [first_id.len() as u8];
     let mut hash = Ghash::new(version.factor);

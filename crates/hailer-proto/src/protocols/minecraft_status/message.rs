@@ -420,7 +420,7 @@ pub fn read_login_start<'a>(r: &mut Reader<'a, '_>) -> Result<LoginStart<'a>, Er
 pub struct LoginStart<'a> {
     /// Name of the player.
     pub name: Cow<'a, str>,
-    /// What follows the name, which depends on the version.
+    /// Bytes after the name, which depend on the version.
     rest: &'a [u8],
 }
 

@@ -108,8 +108,8 @@ impl OneQueryExchange {
         }
     }
 
-    /// Returns the request id of this stage. Each stage has a different id, so late replies to
-    /// earlier stages are recognized. A repeated request keeps its id: any reply to it counts.
+    /// Returns the request id of this stage. Each stage has a different id, which distinguishes
+    /// late replies to earlier stages. A repeated request keeps its id: any reply to it counts.
     fn id(&self) -> u32 {
         let purpose = match self.stage {
             Stage::Basic => 0,

@@ -9,8 +9,8 @@
 //!
 //! The client sends nothing. The server sends once and closes.
 //!
-//! Limits: bodies of 40,000 bytes. Of the responder: texts of 500 bytes, messages of 4 KiB. Rules
-//! that do not fit are left out.
+//! Limits: bodies of 40,000 bytes. The responder sends texts of up to 500 bytes and messages of up
+//! to 4 KiB. Rules that do not fit are left out.
 
 use crate::model::{Address, Codes, Extra, Rule, Status, Text, Value, without_controls};
 use crate::one_request::{Mark, Message, OneStream, frame_of};

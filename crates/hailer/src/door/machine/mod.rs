@@ -1,4 +1,4 @@
-//! The states of a door, without I/O: what happens goes in, what to do comes out.
+//! The states of a door, without I/O: events go in, actions come out.
 //!
 //! ```text
 //!   joins, polls, commands, results ─► Machine ─► start, stop, changes of the state
@@ -7,7 +7,7 @@
 //! The states and their changes are the rows of [`TABLE`]. This module finds out which
 //! [`Trigger`] an event is:
 //!
-//! - A player count is 0 only if the game says so in a fresh answer. Unknown is not 0, and neither
+//! - A player count is 0 only if a fresh answer of the game has 0. Unknown is not 0, and neither
 //!   is a count that is older than two polls.
 //! - The time without players starts again after two lost polls in a row, and after a longer gap
 //!   such as that of a suspended machine.
@@ -152,11 +152,11 @@ pub struct Moment {
 pub struct Visitor {
     /// Verified address.
     pub source: SocketAddr,
-    /// What the client sent, unverified.
+    /// Data that the client sent, unverified.
     pub attempt: JoinAttempt,
 }
 
-/// Who or what starts the game.
+/// Reason for a start of the game.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// A client that tries to join.
@@ -167,14 +167,14 @@ pub enum Cause {
     Crash,
 }
 
-/// What a poll found.
+/// Result of a poll.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// When the poll began.
     pub asked: Instant,
     /// The answer. `None`: the game did not answer.
     pub answer: Option<GameAnswer>,
-    /// Whether the game runs, as its control says. `None`: unknown.
+    /// Whether the game runs, as its control reports. `None`: unknown.
     pub is_running: Option<bool>,
     /// Clients that are passed on to the game now.
     pub visits: u64,
@@ -187,7 +187,7 @@ pub struct GameAnswer {
     pub players: Option<u32>,
 }
 
-/// What happens.
+/// An input of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A client of a verified address tries to join, and may wake the game.
@@ -208,13 +208,13 @@ pub enum Event {
     Tick,
 }
 
-/// What to do.
+/// An output of the machine, which its owner carries out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Start the game, and report the end as [`Event::StartEnded`].
     Start(Cause),
     /// Stop the game, and report the end as [`Event::StopEnded`]. With [`Trigger::Idle`], check
-    /// first that nobody got in, and report [`Event::Entered`] otherwise.
+    /// first that no client got in, and report [`Event::Entered`] otherwise.
     Stop(Trigger),
     /// The state changed.
     Changed(Change),
@@ -229,9 +229,9 @@ pub struct Change {
     pub from: State,
     /// State after.
     pub to: State,
-    /// What happened.
+    /// Trigger of the change.
     pub trigger: Trigger,
-    /// Who starts the game, if it is started.
+    /// Reason for the start, if the game is started.
     pub cause: Option<Cause>,
     /// Time in the state before.
     pub lasted: Duration,
@@ -248,7 +248,7 @@ pub enum Hold {
     Limit,
 }
 
-/// What a door did since it was set up. It may be kept across restarts.
+/// Counts and times of a door since it was set up. They may be kept across restarts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DoorRecord {
     /// Starts.
@@ -261,7 +261,7 @@ pub struct DoorRecord {
     pub idle_stops: u64,
     /// Joins that were held back by a pause or a limit.
     pub held_joins: u64,
-    /// Time asleep, without the current state.
+    /// Time in [`State::Asleep`], without the current state.
     pub asleep: Duration,
     /// Time between the last successful start and its first answer.
     pub last_start: Option<Duration>,
@@ -287,7 +287,7 @@ pub struct Machine {
     operation: Option<Operation>,
     /// The operation after that.
     queued: Option<(Operation, Trigger, Option<Cause>)>,
-    /// Start as soon as the game is known to be asleep.
+    /// Start as soon as the state is known to be [`State::Asleep`].
     wanted: Option<Cause>,
     /// When the start began, if the game did not answer since.
     started: Option<Instant>,
@@ -365,7 +365,7 @@ impl Machine {
         self.reason.as_deref()
     }
 
-    /// Returns what the door did. The time asleep includes the current state.
+    /// Returns the counts and times of the door. [`DoorRecord::asleep`] includes the current state.
     pub fn record(&self, now: Instant) -> DoorRecord {
         let mut record = self.record;
         if self.state == State::Asleep {
@@ -390,7 +390,7 @@ impl Machine {
         }
     }
 
-    /// Handles an event. Appends what to do, in order.
+    /// Handles an event. Appends the actions for it, in order.
     pub fn handle(&mut self, now: Moment, event: Event, out: &mut Vec<Action>) {
         match event {
             Event::Join(visitor) => self.join(visitor, now.at, out),
@@ -444,7 +444,7 @@ impl Machine {
 
     fn polled(&mut self, sample: &Sample, now: Moment, out: &mut Vec<Action>) {
         if sample.asked < self.since {
-            // It is about the time before the last change.
+            // The poll began before the last change of the state.
             return;
         }
         let is_first = !std::mem::replace(&mut self.is_checked, true);
@@ -609,7 +609,7 @@ impl Machine {
         }
         self.operation = None;
         if let Some((operation, trigger, cause)) = self.queued.take() {
-            // What ended belongs to an earlier state.
+            // The operation that ended belongs to an earlier state.
             self.perform((operation, trigger), cause, now, out);
             return;
         }
@@ -665,7 +665,7 @@ impl Machine {
         }
     }
 
-    /// Starts the game if somebody wanted that while it was not possible.
+    /// Starts the game if a start was requested while it was not possible.
     fn start_wanted(&mut self, now: Instant, out: &mut Vec<Action>) {
         if let Some(cause) = self.wanted.take() {
             let trigger = match cause {
@@ -676,7 +676,7 @@ impl Machine {
         }
     }
 
-    /// Sets the state and what depends on it.
+    /// Sets the state and the fields that depend on it.
     fn enter(&mut self, row: &Row, reason: Option<&str>, now: Instant) {
         if row.from == State::Asleep {
             self.record.asleep += now.saturating_duration_since(self.since);

@@ -1,10 +1,10 @@
-//! Table of the states of a door: each row is a state, what happens, the next state and what to do.
+//! Table of the states of a door: each row is a state, a trigger, the next state and an effect.
 //!
 //! `docs/door.md` shows this table, and a picture of it. A test compares them.
 
 use crate::door::State;
 
-/// What happens to a door. The machine finds out whether it is the case; see
+/// An event of a door that may change its state. The machine detects it; see
 /// [`text`](Trigger::text) for the condition of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -31,9 +31,9 @@ pub enum Trigger {
     Idle,
     /// A client got in just before the stop.
     Entered,
-    /// The game ended, or does not answer any more. The door did not stop it.
+    /// The game ended, or no longer answers. The door did not stop it.
     Gone,
-    /// The game ended as it was told.
+    /// The game ended after the door stopped it.
     Stopped,
     /// The stop returned an error, or took too long, and the game answers.
     StopFailed,
@@ -118,16 +118,16 @@ impl Trigger {
     }
 }
 
-/// What the machine does in a row of the table.
+/// Action of the machine in a row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing but the change.
+    /// Only the change of the state.
     None,
     /// Starts the game.
     Start,
     /// Stops the game.
     Stop,
-    /// Starts the game as soon as it is asleep.
+    /// Starts the game as soon as the state is [`State::Asleep`].
     StartLater,
 }
 
@@ -148,11 +148,11 @@ impl Effect {
 pub struct Row {
     /// State before.
     pub from: State,
-    /// What happens.
+    /// Event that causes the change.
     pub trigger: Trigger,
     /// State after.
     pub to: State,
-    /// What the machine does.
+    /// Action of the machine.
     pub effect: Effect,
 }
 
@@ -165,7 +165,7 @@ const fn row(from: State, trigger: Trigger, to: State, effect: Effect) -> Row {
     }
 }
 
-/// All rows. What has no row changes nothing.
+/// All rows. A trigger without a row changes nothing.
 pub const TABLE: [Row; 23] = {
     use State::{Asleep, Failed, Running, Starting, Stopping};
     [

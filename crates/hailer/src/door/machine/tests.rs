@@ -22,7 +22,7 @@ enum Game {
     Up,
     /// Runs, and answers nothing.
     Hung,
-    /// Answers nothing any more, and ends at this time.
+    /// No longer answers, and ends at this time.
     Closes(Duration),
 }
 
@@ -51,7 +51,7 @@ struct World {
     /// The poll in flight: when it began, when it ends, its answer.
     poll: Option<(Duration, Duration, Option<GameAnswer>)>,
     operation: Option<(Operation, Duration)>,
-    /// What was asked for since the last start.
+    /// Reasons for a start, counted since the last start.
     joins: u32,
     wakes: u32,
     crashes: u32,
@@ -455,7 +455,7 @@ fn unknown_players_never_stop_the_game() {
 fn a_visit_keeps_the_game_up_though_the_query_says_0() {
     let mut world = World::up(config());
     world.visits = 1;
-    // The game counts only who has finished the login.
+    // The game counts only players that have finished the login.
     for _ in 0..2_000 {
         let asked = world.zero + world.now;
         world.now += s(5);

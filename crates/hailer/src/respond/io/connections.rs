@@ -356,7 +356,7 @@ impl StreamServer {
         };
         if is_trusted {
             let stream = LimitedStream::new(stream, &self.limits);
-            // The network of a proxy has no limit, since the connections are of many clients.
+            // The network of a proxy has no limit, since many clients share it.
             self.limiter
                 .insert(None, read_proxy_header(stream, client, this.clone()));
         } else {

@@ -43,7 +43,7 @@ pub(crate) struct Doorway {
 
 impl Doorway {
     /// Follows the state of the door and the address of the game. `relay`: the way to the game by
-    /// configuration, if it has one of its own. `tokens`: as in [`Relay::set_tokens`].
+    /// configuration, if there is a separate one. `tokens`: as in [`Relay::set_tokens`].
     pub(crate) fn follow(
         &mut self,
         board: &Board,
@@ -175,7 +175,8 @@ fn enter_by_traffic(board: &Board, door: &Entrance, from: SocketAddr) {
     door.enter(from, &attempt);
 }
 
-/// Appends what ends the attempt of a client, with the text of the board. Returns its length.
+/// Appends the bytes that end the attempt of a client, with the text of the board. Returns their
+/// length.
 fn dismiss(
     detector: &dyn JoinDetector,
     board: &Board,

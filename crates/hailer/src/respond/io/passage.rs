@@ -6,13 +6,13 @@
 //! ```
 //!
 //! A connection that is passed on leaves the limits of queries. Both directions are copied
-//! independently: one side may end while the other goes on. Bytes are read only when the other
+//! independently: one side may end while the other continues. Bytes are read only when the other
 //! side took the bytes before.
 //!
 //! | limit | value |
 //! | --- | --- |
 //! | connections that are passed on, in total and of one network | [`PassageLimits::relayed`] |
-//! | connections that are held, in total and of one network; more get the text at once | [`PassageLimits::held`] |
+//! | connections that are held, in total and of one network; more get the text immediately | [`PassageLimits::held`] |
 //! | time that a client is held | that of its protocol, `Info::join_wait_ms` |
 //! | time that a client is held while the game does not start | 2 s |
 //! | bytes of a client that is held | 64 KiB |
@@ -64,9 +64,9 @@ const STALLED: Duration = Duration::from_secs(60);
 /// Maximum numbers of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceLimits {
-    /// Of all sources.
+    /// Maximum of all sources.
     pub total: usize,
-    /// Of one network, an IPv4 /24 or IPv6 /56. Loopback addresses are limited in total only.
+    /// Maximum of a network, an IPv4 /24 or IPv6 /56. Loopback addresses are limited in total only.
     pub per_network: usize,
 }
 
@@ -187,7 +187,7 @@ impl Passages {
     }
 }
 
-/// What a client of a game has sent so far, and where it goes.
+/// Data that a client of a game has sent, and its destination.
 pub(super) struct Arrival {
     /// Addresses of the client's connection.
     pub(super) addresses: ProxiedAddresses,
@@ -227,11 +227,11 @@ impl<C: PassageCounts> Drop for CountGuard<'_, C> {
 pub(super) enum PassageEnd {
     /// It was passed on.
     Relayed,
-    /// The game is not there: the client gets the text of the board.
+    /// The game cannot be reached: the client gets the text of the board.
     Text,
     /// The client left before.
     Left,
-    /// It sent too much before it could be passed on.
+    /// It sent too many bytes before it could be passed on.
     Oversized,
     /// Too many connections are passed on.
     Full,
@@ -279,7 +279,7 @@ impl Passages {
             }
         };
         let _slot = self.relayed.take(source).ok_or(PassageEnd::Full)?;
-        // From here on, the door knows of the client.
+        // From here on, the door counts the client.
         let _visit = arrival.entrance.visit();
         let mut game = connect(game, &arrival.entrance).await?;
         let mut first = Vec::new();
@@ -378,7 +378,7 @@ struct Pipe {
 }
 
 thread_local! {
-    /// Buffer of all relays of a thread. Only bytes that cannot be written at once are kept.
+    /// Buffer of all relays of a thread. Only bytes that cannot be written immediately are kept.
     static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; WINDOW_BYTES]);
 }
 
@@ -707,7 +707,7 @@ mod tests {
             let (entrance, _requests) = door();
             let opened = Instant::now();
             let after = |(end, at): HoldEnd| (end.is_ok(), (at - opened).as_millis());
-            // Nobody starts the game.
+            // The game is not started.
             let (_client, held_asleep) = held(&entrance);
             assert_eq!(after(held_asleep.await.unwrap()), (false, 2_000));
             // It starts after 1 s, and is running 20 s later.

@@ -34,7 +34,7 @@ impl fmt::Debug for Service {
     }
 }
 
-/// A datagram that no protocol claims, with what is needed to handle it.
+/// A datagram that no protocol claims, with the state that its handling needs.
 pub(crate) struct UnclaimedDatagram<'a, 'b> {
     pub(crate) datagram: Received<'a>,
     pub(crate) moment: Moment,
