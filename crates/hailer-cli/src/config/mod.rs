@@ -4,7 +4,7 @@
 //!   reader   TOML ─► serde types, with all errors and their lines
 //!   monitor  keys of the file of `hailer monitor`; cluster: its table `[cluster]`
 //!   serve    keys of the file ─► ServeConfig
-//!   door     `[server.door]`: a game that sleeps while nobody plays
+//!   door     `[server.door]`: a game that sleeps while it has no players
 //!   action   commands and webhooks
 //!   flags    flags ─► ServerConfig
 //!   status   a status as users write it
@@ -74,7 +74,7 @@ pub(crate) const EXAMPLE: &str = include_str!("../example-serve.toml");
 #[derive(Default)]
 pub(crate) struct ServeConfig {
     pub(crate) servers: Vec<ServerConfig>,
-    /// Who is told of changes of doors.
+    /// Receivers of notifications about doors.
     pub(crate) receivers: Vec<OpenReceiver>,
     /// The table `[engine]`.
     pub(crate) engine: PoolConfig,
@@ -97,7 +97,7 @@ pub(crate) struct ServerConfig {
     /// Hosts and proxies of connections.
     pub(crate) streams: StreamConfig,
     pub(crate) on_join: Option<HookConfig>,
-    /// The game, if it sleeps while nobody plays.
+    /// The door, if the game sleeps while it has no players.
     pub(crate) door: Option<Box<DoorConfig>>,
     /// Whether to announce Minecraft Status to the local network.
     pub(crate) lan_announce: bool,

@@ -1,5 +1,5 @@
-//! The tables `[[receiver]]` of `hailer serve`: who is told that a game behind a door starts, stops or
-//! fails. They are those of `hailer monitor`.
+//! The tables `[[receiver]]` of `hailer serve`: receivers of a message when a game behind a door
+//! starts, stops or fails. They have the keys of `hailer monitor`.
 
 use super::checker::Checker;
 use hailer_monitor::alert::{OpenReceiver, Receiver};

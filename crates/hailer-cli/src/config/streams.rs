@@ -98,7 +98,7 @@ pub(super) fn config(
 /// A server at an address, with the place of its table and its listener there.
 type Sharer<'a> = (&'a Range<usize>, &'a ServerConfig, &'a ListenConfig);
 
-/// Records a mistake for each address that two servers share without hosts that tell them apart.
+/// Records a mistake for each address that two servers share without different hosts.
 pub(super) fn check_addresses(servers: &[(Range<usize>, ServerConfig)], checker: &mut Checker<'_>) {
     let mut all: BTreeMap<SocketAddr, Vec<Sharer<'_>>> = BTreeMap::new();
     for (span, server) in servers {

@@ -59,7 +59,7 @@ enum Subject {
     Status,
 }
 
-/// What a door does after an order.
+/// Effect of an order on a door.
 #[derive(Serialize, Deserialize)]
 struct Obeyed {
     done: String,
@@ -251,7 +251,7 @@ impl Client {
         self.next().await
     }
 
-    /// Orders a door to wake its game, or to put it to sleep. Returns what happens.
+    /// Orders a door to wake its game, or to put it to sleep. Returns a description of the effect.
     ///
     /// # Errors
     /// The responder has ended, or there is no such door. The error contains the correction.

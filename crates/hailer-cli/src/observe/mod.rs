@@ -39,12 +39,12 @@ pub(crate) enum DoorOrder {
     Sleep,
 }
 
-/// Callback that gives an order to the door of this name. It returns what happens, or why nothing
-/// does.
+/// Callback that gives an order to the door of this name. It returns a description of the effect,
+/// or the reason why there is none.
 pub(crate) type Steer =
     Arc<dyn Fn(DoorOrder, String) -> BoxFuture<'static, Result<String, String>> + Send + Sync>;
 
-/// What the control socket serves.
+/// Data of the control socket.
 #[derive(Clone)]
 struct Served {
     take_snapshot: TakeSnapshot,

@@ -37,7 +37,7 @@ pub(crate) struct Snapshot {
     pub(crate) relay: Relay,
     /// Sources and networks of the servers.
     pub(crate) sources: Vec<Source>,
-    /// Games that sleep while nobody plays.
+    /// Games that sleep while they have no players.
     #[serde(default)]
     pub(crate) doors: Vec<Door>,
     /// The busiest source networks, at most [`TOP`]. Clients choose this content.
@@ -278,8 +278,8 @@ impl State {
     }
 }
 
-/// The door of a game that sleeps while nobody plays. Numbers are since the door was set up, also by
-/// an earlier process.
+/// The door of a game that sleeps while it has no players. Numbers count from the setup of the
+/// door, also by an earlier process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Door {
     /// Name of the server.
@@ -288,8 +288,8 @@ pub(crate) struct Door {
     pub(crate) state: DoorState,
     /// Time in this state, in seconds.
     pub(crate) since_s: f64,
-    /// Who or what started the game last. Clients choose the names of players. `None`: this process
-    /// did not start it.
+    /// Cause of the last start of the game. Clients choose the names of players. `None`: this
+    /// process did not start it.
     pub(crate) woken_by: Option<String>,
     /// Number of starts.
     pub(crate) starts: u64,
@@ -297,7 +297,7 @@ pub(crate) struct Door {
     pub(crate) failed_starts: u64,
     /// Number of times that the game ended by itself.
     pub(crate) crashes: u64,
-    /// Number of stops because nobody played.
+    /// Number of stops of a game without players.
     pub(crate) idle_stops: u64,
     /// Number of joins that did not start the game because of a limit or a pause.
     pub(crate) held_joins: u64,
@@ -309,7 +309,7 @@ pub(crate) struct Door {
     pub(crate) players: Option<u32>,
     /// Time from the last successful start to the first answer, in seconds.
     pub(crate) last_start_s: Option<f64>,
-    /// Time saved: time asleep in seconds.
+    /// Time in which the game slept, in seconds.
     pub(crate) asleep_s: f64,
     /// Reason of the last failure, until the game runs or sleeps.
     pub(crate) last_error: Option<String>,
@@ -322,11 +322,11 @@ pub(crate) enum DoorState {
     /// It does not run. A join starts it.
     #[default]
     Asleep,
-    /// It was told to start.
+    /// It starts, and does not answer yet.
     Starting,
     /// It answers.
     Running,
-    /// It was told to stop.
+    /// The door stops it, and it has not ended yet.
     Stopping,
     /// It did not start, or ended by itself.
     Failed,

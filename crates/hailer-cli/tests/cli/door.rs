@@ -1,5 +1,6 @@
-//! Doors of `hailer serve`: the real binary before a simulated game, which is a `hailer serve` of its
-//! own. The game counts players as a file says, and its kick shows that a join arrived.
+//! Doors of `hailer serve`: the real binary before a simulated game, which is another
+//! `hailer serve`. The game reads its number of players from a file, and its kick shows that a join
+//! arrived.
 
 use crate::tool::{Process, Temporary, command, run};
 use serde_json::Value;
@@ -40,7 +41,7 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// Creates the game and the file of the door. `keys` are those of its table.
+    /// Creates the game and the file of the door. `keys` are the keys of its table.
     pub(crate) fn new(keys: &str) -> Self {
         let folder = Temporary::path("door");
         std::fs::create_dir_all(&folder).unwrap();
@@ -171,12 +172,12 @@ impl House {
             }
         });
         self.door = Some(door);
-        // It says so once for each time it was opened.
+        // The door logs this line once for each start.
         self.wait_for("Ctrl-C stops", self.opened);
         self.opened += 1;
     }
 
-    /// Kills the door. The game stays as it is.
+    /// Kills the door. The game does not change.
     pub(crate) fn kill(&mut self) {
         let door = self.door.take().unwrap();
         door.signal("KILL");
@@ -202,7 +203,8 @@ impl House {
             .to_owned()
     }
 
-    /// Joins as a client of 1.20.1. Returns what the server sent until it closed the connection.
+    /// Joins as a client of 1.20.1. Returns the data that the server sent before it closed the
+    /// connection.
     pub(crate) fn join(&self, name: &str) -> String {
         join(self.port, name)
     }
@@ -246,7 +248,8 @@ impl Drop for House {
     }
 }
 
-/// Joins as a client of 1.20.1. Returns what the server sent until it closed the connection.
+/// Joins as a client of 1.20.1. Returns the data that the server sent before it closed the
+/// connection.
 pub(crate) fn join(port: u16, name: &str) -> String {
     join_host(port, "localhost", name)
 }
@@ -431,7 +434,7 @@ fn a_failed_start_is_explained_and_a_reload_keeps_the_state() {
         "{}",
         house.log()
     );
-    // Another way to start, without a restart of the door. Its pause goes on.
+    // Another way to start, without a restart of the door. Its pause continues.
     house.configure(FAST);
     house.door.as_ref().unwrap().signal("HUP");
     house.wait_for("configuration reloaded", 0);

@@ -191,7 +191,7 @@ fn guide(heading: &str) -> String {
 }
 
 /// Runs a guide with a simulated game: a join wakes it, arrives, and it sleeps again. `changes`
-/// replace what only the machine of a reader has.
+/// replace the parts that only the machine of a reader has.
 fn run_guide(house: &mut House, heading: &str, changes: &[(&str, String)]) {
     let mut text = guide(heading);
     let mut replace = |from: &str, to: &str| {

@@ -63,7 +63,7 @@ fn a_door_is_steered_and_observed() {
         (&Value::from(&*name), &"asleep".into())
     );
 
-    // Who is not on the list reads why, and wakes nothing.
+    // A player who is not on the list reads the reason, and wakes nothing.
     let kick = house.join("Mallory");
     assert!(kick.contains("you may not wake it"), "{kick:?}");
     assert!(!docker.is_running());

@@ -39,7 +39,7 @@ const MAX_TEXT_BYTES: usize = 255;
 const MAX_OUTPUT_BYTES: u64 = 4 << 10;
 /// Maximum length of a quoted error output.
 const MAX_QUOTED_CHARS: usize = 200;
-/// All keys of facts. Those that an event lacks are removed from the environment of a command.
+/// All keys of facts. Keys that an event lacks are removed from the environment of a command.
 const KEYS: [&str; 11] = [
     "event", "server", "name", "cause", "source", "player", "uuid", "host", "port", "protocol",
     "reason",
@@ -66,7 +66,7 @@ impl Facts {
         self
     }
 
-    /// Adds who tries to join.
+    /// Adds the facts of a join attempt.
     pub(super) fn with_join(self, source: SocketAddr, attempt: &JoinAttempt) -> Self {
         let facts = match &attempt.uuid {
             Some(uuid) => self.with("uuid", uuid_text(uuid)),

@@ -298,7 +298,7 @@ struct Generation {
     ports: Vec<(Entrance, u16, Entrance)>,
     tasks: JoinSet<()>,
     sources: Sources,
-    /// The games that sleep while nobody plays.
+    /// The games that sleep while they have no players.
     doors: Doors,
 }
 
@@ -475,8 +475,8 @@ impl Generation {
     }
 }
 
-/// Returns the way to the game of a listener, if it has a relay. Those with the same address share
-/// it, also across a reload.
+/// Returns the way to the game of a listener, if it has a relay. Listeners with the same
+/// address share it, also across a reload.
 fn relay_of(
     server: &ServerConfig,
     listen: &ListenConfig,

@@ -65,7 +65,7 @@ impl ObservedServe {
         shown.doors.clone()
     }
 
-    /// Gives an order to a door. Returns what happens.
+    /// Gives an order to a door. Returns a description of the effect.
     ///
     /// # Errors
     /// There is no such door, or it cannot obey. The error contains the correction.

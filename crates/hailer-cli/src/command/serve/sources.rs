@@ -70,7 +70,7 @@ pub(super) struct Server {
 enum Source {
     /// A simulated server, whose status `simulate` publishes.
     Demo,
-    /// A game that sleeps while nobody plays: its door publishes.
+    /// A game that sleeps while it has no players: its door publishes the status.
     Door,
     Fixed(Arc<Status>),
     External(Box<ExternalSource>),
@@ -187,7 +187,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Watched {
     /// Returns the state for a snapshot.
-    /// `names` are those of the servers.
+    /// `names` are the names of the servers.
     pub(super) fn source(&self, names: &[String]) -> snapshot::Source {
         let (age, state) = match &self.state {
             WatchedState::Fixed => (Some(Duration::ZERO), State::Fresh),

@@ -199,7 +199,7 @@ fn sources(out: &mut impl Write, sources: &[Source]) -> io::Result<()> {
     section(out, "Status sources", &header, &rows)
 }
 
-/// Writes the games that sleep while nobody plays.
+/// Writes the games that sleep while they have no players.
 fn doors(out: &mut impl Write, doors: &[Door]) -> io::Result<()> {
     let header = [
         ("door", Fit::Cut),

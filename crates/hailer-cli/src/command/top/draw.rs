@@ -368,7 +368,7 @@ fn sources(snapshot: &Snapshot) -> Section {
     Section::or_none("sources", rows, "no sources")
 }
 
-/// Returns the games that sleep while nobody plays. Without any, the section takes no line.
+/// Returns the games that sleep while they have no players. Without any, the section takes no line.
 fn doors(snapshot: &Snapshot) -> Section {
     let mut rows = Vec::new();
     for door in &snapshot.doors {

@@ -1,4 +1,4 @@
-//! The key `who` of `[server.door]`: who may wake the game.
+//! The key `who` of `[server.door]`: clients that may wake the game.
 //!
 //! ```toml
 //! [server.door.who]
@@ -21,15 +21,15 @@ use toml::Spanned;
 
 /// Maximum number of files of a list.
 const MAX_FILES: usize = 16;
-/// What refused players read.
+/// Text for refused players.
 const REFUSAL: &str = "&cThis server is asleep, and you may not wake it.";
 
-/// Who may wake a game.
+/// Clients that may wake a game.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessConfig {
     pub(crate) allow: AccessSide,
     pub(crate) deny: AccessSide,
-    /// What refused players read.
+    /// Text for refused players.
     pub(crate) text: String,
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct BackEndConfig {
     pub(crate) timeout: Duration,
 }
 
-/// What starts and stops a game.
+/// Program or API that starts and stops a game.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum BackEndKind {
     /// A command or a webhook.
@@ -224,7 +224,7 @@ impl ControlInput {
             let text = format!("{table}.container: needs a Unix socket; write a command instead");
             return checker.wrong(&container.span(), text);
         }
-        // What Docker permits: [a-zA-Z0-9][a-zA-Z0-9_.-]*
+        // Names that Docker permits: [a-zA-Z0-9][a-zA-Z0-9_.-]*
         let name = container.get_ref();
         if !name.starts_with(|first: char| first.is_ascii_alphanumeric()) || !is_name(name, b"_.-")
         {

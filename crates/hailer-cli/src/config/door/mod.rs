@@ -1,4 +1,4 @@
-//! The table `[server.door]`: a game server that sleeps while nobody plays.
+//! The table `[server.door]`: a game server that sleeps while it has no players.
 //!
 //! In: parsed tables. Out: configuration of doors, mistakes with line numbers.
 //!

@@ -1,4 +1,4 @@
-//! The keys of `[server.door]`, except those about who may wake the game.
+//! The keys of `[server.door]`, except `who`.
 
 use super::access::{AccessConfig, AccessInput};
 use super::control::{self, ControlConfig, ControlInput};
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 
-/// A game server that sleeps while nobody plays.
+/// A game server that sleeps while it has no players.
 #[derive(Clone, Debug)]
 pub(crate) struct DoorConfig {
     /// Where the game listens.
@@ -25,7 +25,7 @@ pub(crate) struct DoorConfig {
     pub(crate) machine: MachineConfig,
     /// Whether all traffic that is no query counts as a join.
     pub(crate) wakes_on_traffic: bool,
-    /// Who may wake the game. `None`: everybody.
+    /// Clients that may wake the game. `None`: all.
     pub(crate) who: Option<AccessConfig>,
     pub(crate) texts: DoorTexts,
     pub(crate) state_file: StateFile,
@@ -35,7 +35,7 @@ pub(crate) struct DoorConfig {
     pub(crate) has_max_players: bool,
 }
 
-/// How a door finds out whether the game runs, and who plays.
+/// How a door finds out whether the game runs, and its number of players.
 #[derive(Clone, Debug)]
 pub(crate) enum DoorQuery {
     /// The game answers a query.
@@ -61,7 +61,7 @@ impl FromText for DoorQuery {
     }
 }
 
-/// File in which a door keeps what it knows of the game.
+/// File in which a door keeps its counts and the last status of the game.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StateFile {
     /// A file in the folder of the service or the user.
@@ -191,8 +191,8 @@ impl TextInput {
 }
 
 impl DoorInput {
-    /// Returns the configuration, or `None` after a mistake. `status` is that of the server, with
-    /// whether it has its own maximum of players.
+    /// Returns the configuration, or `None` after a mistake. `status` is the status of the server,
+    /// and whether it has its own maximum of players.
     pub(crate) fn config(
         &self,
         span: &Range<usize>,

@@ -1,4 +1,4 @@
-//! Runs a door: polls the game, feeds the [`Machine`], and does what it says.
+//! Runs a door: polls the game, sends events to the [`Machine`], and carries out its results.
 //!
 //! ```text
 //!   sockets ─ joins ──────► ┌────────┐ ─► Entrance: the view of the sockets
@@ -43,27 +43,27 @@ use tracing::{info, warn};
 const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Least time between two questions whether the game runs: panels limit them. Also the time for
-/// which an answer is used.
+/// Minimum time between two checks whether the game runs, because panels limit requests. Also the
+/// time for which a result is used.
 const CONTROL_INTERVAL: Duration = Duration::from_secs(10);
 const BUSY_CONTROL_INTERVAL: Duration = Duration::from_secs(5);
 /// Time in which a client that was let in before a stop is counted.
 const STOP_DELAY: Duration = Duration::from_millis(250);
-/// Least time between writes of the state file because of a changed status.
+/// Minimum time between writes of the state file because of a changed status.
 const WRITE_INTERVAL: Duration = Duration::from_secs(60);
-/// Least time between log lines about joins that do not start the game.
+/// Minimum time between log lines about joins that do not start the game.
 const HELD_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest name of a player in the log.
 const MAX_NAME_CHARS: usize = 64;
 
-/// What a poll found.
+/// Result of a poll.
 struct Polled {
     asked: Instant,
     /// The addresses of the game, if they were looked up.
     addresses: Option<Vec<SocketAddr>>,
     status: Option<Box<Status>>,
     answer: Option<GameAnswer>,
-    /// Whether the game runs, if that was asked.
+    /// Whether the game runs, if the control was asked.
     is_running: Option<Option<bool>>,
 }
 
@@ -90,12 +90,12 @@ pub(super) struct Driver {
     running: Option<Box<Status>>,
     shown: Option<Shown>,
     lookups: LookupSchedule,
-    /// Whether the game runs, as its control said.
+    /// Whether the game runs, as its control reported.
     is_running: Option<(Instant, Option<bool>)>,
     poll: Option<BoxFuture<'static, Polled>>,
     next_poll: Instant,
     operation: Option<BoxFuture<'static, Ended>>,
-    /// Who woke the game.
+    /// Cause of the last start of the game.
     woken_by: Option<Cause>,
     players: Option<u32>,
     held: ProblemLog,
@@ -103,7 +103,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Creates the driver, with what the state file has.
+    /// Creates the driver, with the content of the state file.
     pub(super) fn new(shared: Arc<Shared>, setup: Setup) -> Self {
         let now = Instant::now();
         let file = record::path(&setup.config.state_file, &shared.name);
@@ -253,7 +253,7 @@ impl Driver {
             Request::Unreachable { game } if self.lookups.address() == Some(game) => {
                 let now = Instant::now();
                 self.lookups.record_unreachable(now.into_std());
-                // Find out whether it ended, instead of waiting for the next poll.
+                // Check now whether it ended. Do not wait for the next poll.
                 self.next_poll = self.next_poll.min(now + BUSY_INTERVAL);
             }
             _ => {}
@@ -365,7 +365,7 @@ impl Driver {
         self.report();
     }
 
-    /// Feeds the machine, and does what it says.
+    /// Sends an event to the machine, and carries out the result.
     fn handle(&mut self, event: Event) {
         let now = Moment {
             at: Instant::now().into_std(),
@@ -395,7 +395,7 @@ impl Driver {
                 self.running = None;
                 self.players = None;
             }
-            // Sockets first: nobody is let in after this.
+            // Sockets first: after this, they let no client in.
             self.show();
             self.publish();
             self.write();
@@ -551,7 +551,7 @@ impl Driver {
     }
 }
 
-/// Returns who or what started a game.
+/// Returns the player, command or crash that started a game.
 pub(super) fn waker(cause: &Cause) -> String {
     match cause {
         Cause::Join(visitor) => who(visitor),

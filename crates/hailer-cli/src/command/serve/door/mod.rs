@@ -1,4 +1,4 @@
-//! Doors: game servers that sleep while nobody plays.
+//! Doors: game servers that sleep while they have no players.
 //!
 //! ```text
 //!   DoorConfig ─► Doors ─┬─► Entrance ─► boards: what sockets do with clients
@@ -46,23 +46,23 @@ const MAX_ORDERS: usize = 16;
 #[derive(Default)]
 pub(super) struct Doors(Vec<Option<Arc<Door>>>);
 
-/// A door: its sockets' side, and its task. Dropping the last one ends the task; the game stays as
-/// it is.
+/// A door: the side of its sockets, and its task. Dropping the last one ends the task. The game
+/// does not change.
 pub(super) struct Door {
     shared: Arc<Shared>,
-    /// What belongs to the same door after a reload.
+    /// Identifies the door after a reload.
     identity: String,
     orders: mpsc::Sender<Order>,
-    /// What the task needs, until it starts.
+    /// Channels for the task, until it starts.
     seat: Mutex<Option<(Requests, mpsc::Receiver<Order>)>>,
     task: Mutex<Option<JoinHandle<()>>>,
-    /// Who may wake the game, until another configuration.
+    /// Clients that may wake the game, until another configuration.
     access: Mutex<Option<Arc<Access>>>,
     /// Reads the files of `access` again.
     reader: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a door shares with its task.
+/// State that a door shares with its task.
 struct Shared {
     name: String,
     entrance: Entrance,
@@ -76,7 +76,7 @@ pub(super) struct DoorReport {
     pub(super) name: String,
     pub(super) state: State,
     pub(super) since: Instant,
-    /// Who or what started the game last.
+    /// Cause of the last start of the game.
     pub(super) woken_by: Option<Cause>,
     pub(super) record: DoorRecord,
     /// Reason of the last failure, until the game runs or sleeps.
@@ -108,7 +108,7 @@ struct Setup {
     /// Number of the server, from 1.
     number: usize,
     boards: Vec<(SocketAddr, Board)>,
-    /// Who is told of changes.
+    /// Sends notifications of changes.
     notifier: Arc<Notifier>,
 }
 
@@ -130,7 +130,7 @@ impl DoorCommand {
         }
     }
 
-    /// Describes what a command did.
+    /// Describes the effect of a command.
     fn result(self, before: State, after: State) -> String {
         match (self, before == after) {
             (_, false) => format!("{} now; it was {}", after.name(), before.name()),
@@ -193,7 +193,7 @@ impl Door {
         &self.shared.entrance
     }
 
-    /// Lets a board show what the door shows, and pass clients on.
+    /// Lets a board show the status of the door, and pass clients on.
     pub(super) fn attach(&self, board: &Board, port: u16) {
         board.set_entrance(Some(self.shared.entrance.clone()));
         if let Some(shown) = &*lock(&self.shared.shown) {
@@ -236,10 +236,10 @@ impl Door {
         &self.shared.name
     }
 
-    /// Wakes the game or puts it to sleep. Returns what happens.
+    /// Wakes the game or puts it to sleep. Returns a description of the effect.
     ///
     /// # Errors
-    /// Says why the door cannot obey.
+    /// The reason why the door cannot do it.
     pub(super) async fn command(&self, command: DoorCommand) -> Result<String, String> {
         let (sender, reply) = oneshot::channel();
         let order = Order::Command(command, sender);
@@ -248,7 +248,7 @@ impl Door {
         reply.await.map_err(|_| gone())?
     }
 
-    /// Sets who may wake the game. Reads the files of the lists.
+    /// Sets the clients that may wake the game. Reads the files of the lists.
     fn set_access(&self, config: Option<&AccessConfig>) {
         let entrance = &self.shared.entrance;
         let access = config.map(|who| Arc::new(Access::new(who.allow.clone(), who.deny.clone())));
@@ -310,7 +310,7 @@ impl Drop for Door {
 }
 
 impl Doors {
-    /// Returns the doors of a configuration. Those of an earlier one keep their state.
+    /// Returns the doors of a configuration. Doors of the old configuration keep their state.
     pub(super) fn new(servers: &[ServerConfig], old: Option<&Self>) -> Self {
         let mut left: Vec<_> = old.into_iter().flat_map(Self::iter).cloned().collect();
         let mut names = BTreeSet::new();
@@ -346,7 +346,8 @@ impl Doors {
         self.0.iter().flatten()
     }
 
-    /// Starts the tasks, or gives them their new configuration. `boards` are those of each server.
+    /// Starts the tasks, or gives them their new configuration. `boards` has the boards of each
+    /// server.
     pub(super) async fn start(
         &self,
         servers: &[ServerConfig],

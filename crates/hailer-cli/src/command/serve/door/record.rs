@@ -1,7 +1,7 @@
-//! The state file of a door: the status of the last running game, and what the door did.
+//! The state file of a door: the status of the last running game, and the counts of the door.
 //!
-//! In: what a door knows of its game, or the file. Out: the file, or what it says. A door works
-//! without it.
+//! In: the state of a door, or the file. Out: the file, or its content. A door works without the
+//! file.
 //!
 //! May import: `crate::config`, `crate::files`, `hailer`.
 
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// Maximum length of the name of a door in the name of its file.
 const MAX_NAME_CHARS: usize = 60;
 
-/// What a door keeps.
+/// Content of the state file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Kept {
     pub(super) record: DoorRecord,
@@ -105,7 +105,7 @@ pub(super) fn read(path: &Path) -> Result<Kept, String> {
 /// Writes a file. Its folder is created.
 ///
 /// # Errors
-/// One line about what cannot be written. The old file stays.
+/// One line about the file that cannot be written. The old file stays.
 pub(super) fn write(path: &Path, kept: &Kept) -> Result<(), String> {
     let record = &kept.record;
     let file = File {

@@ -1,8 +1,8 @@
-//! What a door shows in each state: a status, and the text that ends an attempt to join.
+//! Status of a door in each state, and the text that ends an attempt to join.
 //!
-//! While the game runs, that is its own status. Otherwise it is the status of the last running game
-//! without its players, so that clients see the same version, icon and mods; then the status of the
-//! configuration; then the texts of the state.
+//! While the game runs, clients see its own status. Otherwise they see the status of the last
+//! running game without its players, so that version, icon and mods stay the same. The status of
+//! the configuration replaces parts of it, and the texts of the state come last.
 
 use crate::config::door::table::{DoorConfig, StateText};
 use hailer::Status;
@@ -11,7 +11,7 @@ use hailer::proto::Text;
 use hailer::proto::model::{Codes, Players, printable};
 use std::time::Duration;
 
-/// What clients see.
+/// Status and text that clients see.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Shown {
     pub(super) status: Status,
@@ -59,7 +59,7 @@ fn defaults(state: State) -> [&'static str; 3] {
     }
 }
 
-/// Returns what clients see in a state other than running, or while the status of the game is
+/// Returns the status and text in a state other than running, or while the status of the game is
 /// unknown. `last` is the last status of the running game.
 pub(super) fn shown(config: &DoorConfig, last: Option<&Status>, facts: &TextFacts) -> Shown {
     let mut status = last.map(without_players).unwrap_or_default();
@@ -73,7 +73,7 @@ pub(super) fn shown(config: &DoorConfig, last: Option<&Status>, facts: &TextFact
         State::Running => &none,
     };
     let [name, motd, kick] = defaults(facts.state);
-    // The MOTD of the configuration is that of a server that sleeps.
+    // The MOTD of the configuration is for a server that sleeps.
     let of_file = config.status.motd.as_ref();
     let text = title(last).or(title(Some(&config.status)));
     let text = text.unwrap_or_default();
@@ -91,7 +91,7 @@ pub(super) fn shown(config: &DoorConfig, last: Option<&Status>, facts: &TextFact
     Shown { status, kick }
 }
 
-/// Returns a status without what only a running game has.
+/// Returns a status without the parts that only a running game has.
 pub(super) fn without_players(status: &Status) -> Status {
     let mut status = status.clone();
     status.players = Players {
@@ -105,7 +105,7 @@ pub(super) fn without_players(status: &Status) -> Status {
     status
 }
 
-/// Replaces what the configuration has.
+/// Replaces the parts that the configuration has.
 fn overlay(status: &mut Status, config: &DoorConfig) {
     let own = &*config.status;
     let replace = |place: &mut Option<Text>, own: &Option<Text>| {
@@ -152,7 +152,7 @@ fn legacy(text: &Text) -> String {
     text.with_codes(Codes::Legacy).raw().to_owned()
 }
 
-/// Replaces the placeholders, in one pass: what they stand for is never read as one.
+/// Replaces the placeholders in one pass: a value is never read as a placeholder.
 fn filled(wording: &str, text: &str, facts: &TextFacts) -> String {
     let unknown = || "a while".to_owned();
     let value = |name: &str| match name {

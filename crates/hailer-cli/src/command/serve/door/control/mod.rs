@@ -33,13 +33,13 @@ pub(in crate::command::serve) trait Control: Send + Sync {
     /// Starts the game. It may take longer until the game answers.
     ///
     /// # Errors
-    /// One line about what failed, and how to fix it.
+    /// One line with the failure, and the fix.
     fn start<'a>(&'a self, facts: &'a WakeFacts) -> BoxFuture<'a, Result<(), String>>;
 
     /// Stops the game. It may take longer until the game has ended.
     ///
     /// # Errors
-    /// One line about what failed, and how to fix it.
+    /// One line with the failure, and the fix.
     fn stop(&self) -> BoxFuture<'_, Result<(), String>>;
 
     /// Returns whether the process of the game runs. `None`: unknown. Requests to panels count for
@@ -59,7 +59,7 @@ pub(in crate::command::serve) struct DoorName {
     pub(in crate::command::serve) name: String,
 }
 
-/// What a start is for.
+/// Cause of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::command::serve) enum WakeFacts {
     /// A client tries to join.
@@ -98,7 +98,7 @@ impl DoorName {
     }
 }
 
-/// Returns what the configuration describes.
+/// Returns the control that the configuration describes.
 pub(in crate::command::serve) fn control(
     config: &ControlConfig,
     door: DoorName,

@@ -67,7 +67,7 @@ impl PanelServer {
             return Ok(());
         }
         let detail = detail(&mut response);
-        // Panels refuse to start what runs, and to stop what does not.
+        // Panels refuse to start a server that runs, and to stop one that does not.
         let is_conflict = matches!(status, 400 | 409);
         if is_conflict && self.is_running(limit) == Some(change == Change::Start) {
             return Ok(());
@@ -113,7 +113,7 @@ impl PanelServer {
     }
 }
 
-/// Returns the fix for a status, or what the panel says.
+/// Returns the fix for a status, or else the error of the panel.
 fn refusal(status: u16, detail: &str) -> String {
     let words = match status {
         300..=399 => "it redirects; write the address that the browser shows",
