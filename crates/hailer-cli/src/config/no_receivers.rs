@@ -10,7 +10,7 @@ use toml::Spanned;
 
 /// A table `[[receiver]]`.
 #[derive(Debug, Deserialize)]
-pub(super) struct ReceiverInput(#[expect(dead_code, reason = "an error")] IgnoredAny);
+pub(super) struct ReceiverInput(IgnoredAny);
 
 /// Reports the tables as errors.
 pub(super) fn open(
