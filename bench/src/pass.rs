@@ -271,7 +271,7 @@ impl Way {
 
 /// Measures the relay and HAProxy in turns.
 pub(crate) fn pass(rounds: usize, scale: f64) -> anyhow::Result<()> {
-    heading("100 connections through the relay over TCP, beside HAProxy");
+    heading("relay over TCP and HAProxy with 100 connections");
     // Each player needs its turn.
     let time = Duration::from_secs_f64((3.0 * scale).max(0.5));
     // The relays inherit the core of this thread, the runtime of clients and game has another.

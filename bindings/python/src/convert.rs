@@ -49,7 +49,7 @@ static NAMES: Mutex<Option<NameTable>> = Mutex::new(None);
 
 type NameTable = HashMap<(usize, usize), Py<PyString>, BuildHasherDefault<PlaceHasher>>;
 
-/// Hashes the place of a name of the program, which nobody else chooses.
+/// Hashes the address of a name of the program. Servers cannot choose it.
 #[derive(Default)]
 struct PlaceHasher(u64);
 

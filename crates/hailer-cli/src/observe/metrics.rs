@@ -10,8 +10,9 @@
 //!
 //! May import: `crate::observe`, `crate::observe::snapshot`, `hailer`.
 
-use super::snapshot::{Counts, Door, DoorState, Listener, Snapshot, Source, State, reasons};
+use super::snapshot::{Counts, Door, Listener, Snapshot, Source, State, reasons};
 use super::{MAX_CLIENTS, TakeSnapshot};
+use hailer::door::State as DoorState;
 use hailer::support::listen::ConnectionLimits;
 use hailer::support::listen::http::{self, HttpLimits};
 use hailer::support::metrics_format::MetricKind::{Counter, Gauge, Info};
@@ -269,13 +270,13 @@ const DOOR: [Metric<Door>; 11] = [
     (
         Counter,
         "door_crashes",
-        "Ends of the game that nobody asked for.",
+        "Crashes: ends of the game without a stop.",
         |door| count(door.crashes),
     ),
     (
         Counter,
         "door_idle_stops",
-        "Stops because nobody played.",
+        "Stops after the time without players.",
         |door| count(door.idle_stops),
     ),
     (
@@ -293,7 +294,7 @@ const DOOR: [Metric<Door>; 11] = [
     (
         Counter,
         "door_asleep_seconds",
-        "Time saved: time asleep.",
+        "Time saved: time without the game.",
         |door| Some(door.asleep_s),
     ),
     (

@@ -4,7 +4,7 @@
 //! Counters only grow, from 0 at the start of the process. Rates are differences between two
 //! snapshots, divided by the difference of their `uptime_s`.
 
-use hailer::door;
+use hailer::door::State as DoorState;
 use hailer::respond::{REASONS, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -313,63 +313,6 @@ pub(crate) struct Door {
     pub(crate) asleep_s: f64,
     /// Reason of the last failure, until the game runs or sleeps.
     pub(crate) last_error: Option<String>,
-}
-
-/// State of a game behind a door.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum DoorState {
-    /// It does not run. A join starts it.
-    #[default]
-    Asleep,
-    /// It starts, and does not answer yet.
-    Starting,
-    /// It answers.
-    Running,
-    /// The door stops it, and it has not ended yet.
-    Stopping,
-    /// It did not start, or ended by itself.
-    Failed,
-}
-
-impl DoorState {
-    /// All states.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Asleep,
-        Self::Starting,
-        Self::Running,
-        Self::Stopping,
-        Self::Failed,
-    ];
-
-    /// Returns the name in JSON.
-    pub(crate) fn name(self) -> &'static str {
-        door::State::from(self).name()
-    }
-}
-
-impl From<DoorState> for door::State {
-    fn from(state: DoorState) -> Self {
-        match state {
-            DoorState::Asleep => Self::Asleep,
-            DoorState::Starting => Self::Starting,
-            DoorState::Running => Self::Running,
-            DoorState::Stopping => Self::Stopping,
-            DoorState::Failed => Self::Failed,
-        }
-    }
-}
-
-impl From<door::State> for DoorState {
-    fn from(state: door::State) -> Self {
-        match state {
-            door::State::Asleep => Self::Asleep,
-            door::State::Starting => Self::Starting,
-            door::State::Running => Self::Running,
-            door::State::Stopping => Self::Stopping,
-            door::State::Failed => Self::Failed,
-        }
-    }
 }
 
 /// A source network.

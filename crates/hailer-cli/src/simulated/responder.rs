@@ -1,8 +1,9 @@
 //! Snapshots of a simulated responder, as a pure function of time: for tests and for `hailer top`.
 
 use crate::observe::snapshot::{
-    Budget, Counts, Door, DoorState, Listener, Prefix, Relay, Snapshot, Source, State,
+    Budget, Counts, Door, Listener, Prefix, Relay, Snapshot, Source, State,
 };
+use hailer::door::State as DoorState;
 
 /// Returns the snapshot `seconds` after the start.
 pub(crate) fn snapshot(seconds: f64) -> Snapshot {

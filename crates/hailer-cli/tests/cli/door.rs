@@ -383,7 +383,7 @@ fn a_killed_door_finds_its_game_running_and_knows_its_past() {
     );
     house.open();
     assert!(house.join("Carol").contains(ARRIVED));
-    house.wait_for("running: it was started by somebody else", 0);
+    house.wait_for("running: another program started it", 0);
     assert_eq!(house.calls("start"), 1);
     house.set_players(0);
     house.wait_for("asleep after", 0);

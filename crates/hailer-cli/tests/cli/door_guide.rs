@@ -134,8 +134,8 @@ fn edge(middle: (f64, f64), to: (f64, f64)) -> (f64, f64) {
 
 fn table() -> String {
     let mut page = String::from(
-        "# States of a door\n\nGenerated from the table in `crates/hailer/src/door/machine/table.rs`. What has no row changes nothing. \
-         [door.md](../door.md) explains the states.\n\n| state | what happens | next state | and |\n| --- | --- | --- | --- |\n",
+        "# States of a door\n\nGenerated from the table in `crates/hailer/src/door/machine/table.rs`. Other events change nothing. \
+         [door.md](../door.md) explains the states.\n\n| state | event | next state | action |\n| --- | --- | --- | --- |\n",
     );
     for row in TABLE {
         writeln!(

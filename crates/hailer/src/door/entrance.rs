@@ -7,6 +7,7 @@
 
 use arc_swap::ArcSwap;
 use hailer_proto::protocol::JoinAttempt;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use tokio::sync::{Notify, mpsc, watch};
 const MAX_WAITING: usize = 64;
 
 /// State of a door.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum State {
     /// The game does not run. A join starts it.
     #[default]

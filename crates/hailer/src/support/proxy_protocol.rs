@@ -361,7 +361,7 @@ mod tests {
             rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn what_is_written_is_read(a: [u16; 8], b: [u16; 8], ports: [u16; 2], is_v4: bool, is_v1: bool) {
+        fn written_headers_are_read(a: [u16; 8], b: [u16; 8], ports: [u16; 2], is_v4: bool, is_v1: bool) {
             let ip = |parts: [u16; 8]| match is_v4 {
                 true => IpAddr::V4((u32::from(parts[0]) << 16 | u32::from(parts[1])).into()),
                 false => IpAddr::V6(parts.into()),

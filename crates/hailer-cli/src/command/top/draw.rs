@@ -13,12 +13,13 @@
 
 use super::history::History;
 use crate::command::serve::status::state;
-use crate::observe::snapshot::{Counts, DoorState, Snapshot, State, in_words};
+use crate::observe::snapshot::{Counts, Snapshot, State, in_words};
 use crate::print::{bytes, line, padded, rate, since};
 use crate::terminal::sections::{NUMBERS_WIDTH, ScreenRow, Section, column};
 use crate::terminal::widgets::{GAP_WIDTH, below, bold, dim, halves, in_color, lines, share};
 use crate::terminal::{About, Program};
 use crossterm::event::{KeyCode, KeyEvent};
+use hailer::door::State as DoorState;
 use hailer::proto::wire::counted;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -64,7 +65,7 @@ impl Program for TopScreen {
             ("dropped", "datagrams without a reply, by reason"),
             ("relayed", "datagrams to the game server and back"),
             ("lost", "datagrams lost because the receive queue was full"),
-            ("doors", "games that sleep while nobody plays"),
+            ("doors", "games that stop when they have no players"),
             ("sources", "where statuses come from, and their age"),
             ("clients", "networks with most requests; can be forged"),
         ],

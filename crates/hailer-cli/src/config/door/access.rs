@@ -73,7 +73,7 @@ impl AccessInput {
             && self.deny_files.is_empty()
         {
             let text = format!(
-                "{table}: names nobody; write allow = [\"PLAYER\", …], allow-files, deny or deny-files, or remove it"
+                "{table}: no entries; write allow = [\"PLAYER\", …], allow-files, deny or deny-files, or remove it"
             );
             return checker.wrong(span, text);
         }
@@ -167,7 +167,7 @@ mod tests {
     fn mistakes_are_explained() {
         let many = format!("who = {{ deny-files = [{}] }}", "\"a\", ".repeat(17));
         for (text, problem) in [
-            ("who = {}", "server.door.who: names nobody"),
+            ("who = {}", "server.door.who: no entries"),
             (
                 "who = { allow = [\"10.0.0.1/8\"] }",
                 "did you mean 10.0.0.0/8?",

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_mods_and_proxies_append_is_ignored() {
+    fn suffixes_of_mods_and_proxies_are_ignored() {
         // BungeeCord sends address, UUID and profile of the player.
         let bungeecord = format!(
             "mc.example.org\x00192.0.2.7\x0000000000000000000000000000000000\0[{}]",

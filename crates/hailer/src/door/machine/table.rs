@@ -93,7 +93,7 @@ impl Trigger {
             Self::Restart => "With `restart = \"on-crash\"`: the pause after a crash is over.",
             Self::Answers => "The game answers a poll.",
             Self::Runs => {
-                "The game does not answer, but it runs: somebody else started it. Two polls, or the first of this process."
+                "The game does not answer, but it runs: another program started it. Two polls, or the first of this process."
             }
             Self::StartFailed => "The start returned an error.",
             Self::StartTimedOut => "No answer within `start-timeout`.",
@@ -138,7 +138,7 @@ impl Effect {
             Self::None => "",
             Self::Start => "start the game",
             Self::Stop => "stop the game",
-            Self::StartLater => "start the game once it is asleep",
+            Self::StartLater => "start the game after the stop",
         }
     }
 }

@@ -431,7 +431,7 @@ fn a_start_that_takes_too_long_has_failed_until_the_game_answers() {
 }
 
 #[test]
-fn a_game_that_ends_at_once_has_failed_early() {
+fn an_immediate_end_is_an_early_failure() {
     let mut world = World::new(config());
     world.has_control = true;
     world.boot = None;
@@ -595,7 +595,7 @@ fn a_crash_is_noticed_and_restarted_only_on_request() {
 }
 
 #[test]
-fn a_game_that_crashes_again_and_again_is_restarted_ever_later() {
+fn pauses_grow_with_each_crash() {
     let mut world = World::up(MachineConfig {
         restarts: true,
         ..config()
@@ -623,7 +623,7 @@ fn a_game_that_crashes_again_and_again_is_restarted_ever_later() {
 }
 
 #[test]
-fn a_silent_game_with_clients_is_no_crash_at_once() {
+fn a_silent_game_with_clients_has_time_before_it_is_a_crash() {
     let mut world = World::up(config());
     world.visits = 1;
     world.is_lost = true;

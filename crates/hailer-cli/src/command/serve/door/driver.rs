@@ -575,7 +575,7 @@ pub(super) fn line_of(change: &Change, idle: Option<Duration>) -> (String, bool)
         Some(Cause::Join(visitor)) => format!("{} joins", who(visitor)),
         Some(Cause::Operator) => "the operator wakes it".to_owned(),
         Some(Cause::Crash) => "the pause after the crash is over".to_owned(),
-        None => "somebody else starts it".to_owned(),
+        None => "another program starts it".to_owned(),
     };
     let idle = idle.map(in_words).unwrap_or_default();
     match change.trigger {
@@ -586,7 +586,7 @@ pub(super) fn line_of(change: &Change, idle: Option<Duration>) -> (String, bool)
             (format!("running after {lasted}"), false)
         }
         Trigger::Answers => (
-            format!("running: it was started by somebody else ({was})"),
+            format!("running: another program started it ({was})"),
             false,
         ),
         Trigger::StartFailed | Trigger::StartTimedOut | Trigger::Ended => {
@@ -597,7 +597,10 @@ pub(super) fn line_of(change: &Change, idle: Option<Duration>) -> (String, bool)
             format!("stopping: the operator puts it to sleep ({was})"),
             false,
         ),
-        Trigger::Entered => ("running: somebody got in before the stop".to_owned(), false),
+        Trigger::Entered => (
+            "running: a client connected before the stop".to_owned(),
+            false,
+        ),
         Trigger::Gone => (format!("failed: {reason} ({was})"), true),
         Trigger::Stopped => (format!("asleep after {lasted}"), false),
         Trigger::StopFailed => (format!("running: the stop failed: {reason}"), true),
@@ -611,7 +614,7 @@ fn who(visitor: &Visitor) -> String {
     let name = printable(&visitor.attempt.name);
     let name: String = name.chars().take(MAX_NAME_CHARS).collect();
     match name.trim() {
-        "" => format!("somebody at {}", visitor.source),
+        "" => format!("a client at {}", visitor.source),
         name => format!("{name:?} at {}", visitor.source),
     }
 }
@@ -664,7 +667,7 @@ mod tests {
             },
         };
         assert_eq!(who(&visitor("Alice")), "\"Alice\" at 192.0.2.7:50000");
-        assert_eq!(who(&visitor("")), "somebody at 192.0.2.7:50000");
+        assert_eq!(who(&visitor("")), "a client at 192.0.2.7:50000");
         let hostile = who(&visitor("a\n\x1b[31mb"));
         assert!(!hostile.contains(['\n', '\x1b']), "{hostile:?}");
     }

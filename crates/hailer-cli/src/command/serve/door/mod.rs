@@ -214,7 +214,7 @@ impl Door {
         let record = report.record;
         snapshot::Door {
             name: report.name,
-            state: report.state.into(),
+            state: report.state,
             since_s: report.since.elapsed().as_secs_f64(),
             woken_by: report.woken_by.as_ref().map(driver::waker),
             starts: record.starts,

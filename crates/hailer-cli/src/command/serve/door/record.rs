@@ -136,7 +136,7 @@ mod tests {
     use hailer::proto::model::Extra;
 
     #[test]
-    fn what_is_written_can_be_read() {
+    fn written_records_can_be_read() {
         let folder = env::temp_dir().join(format!("hailer-door-record-{}", std::process::id()));
         let path = folder.join("a/door.json");
         assert_eq!(read(&path), Ok(Kept::default()));

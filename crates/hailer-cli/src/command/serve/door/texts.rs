@@ -168,7 +168,7 @@ fn filled(wording: &str, text: &str, facts: &TextFacts) -> String {
             took => took.map_or_else(unknown, in_words),
         }),
         "pause" => Some(facts.pause.map_or("a moment".to_owned(), in_words)),
-        "player" if facts.player.is_empty() => Some("somebody".to_owned()),
+        "player" if facts.player.is_empty() => Some("a player".to_owned()),
         // Codes of a name would change the rest of the text.
         "player" => Some(printable(&facts.player).replace('\u{A7}', "")),
         _ => None,

@@ -131,7 +131,7 @@ fn fix_of(error: &std::io::Error) -> String {
         ErrorKind::NotFound => {
             "no such socket; start Docker or Podman's API service, or write socket".to_owned()
         }
-        ErrorKind::ConnectionRefused => "nobody listens; is Docker running?".to_owned(),
+        ErrorKind::ConnectionRefused => "no program listens; is Docker running?".to_owned(),
         ErrorKind::PermissionDenied => {
             "permission denied; add the user of hailer to the group of the socket".to_owned()
         }
@@ -243,7 +243,7 @@ mod tests {
             let error = change("mc", &socket, Change::Stop, LIMIT)
                 .await
                 .unwrap_err();
-            assert!(error.contains("nobody listens"), "{error}");
+            assert!(error.contains("no program listens"), "{error}");
             std::fs::remove_file(socket).unwrap();
         });
     }

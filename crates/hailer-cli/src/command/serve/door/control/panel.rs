@@ -120,7 +120,7 @@ fn refusal(status: u16, detail: &str) -> String {
         401 => "the key is wrong; make one under Account, API Credentials",
         403 => "the key may not do this; use a client API key of a user with power permissions",
         404 => "the key sees no such server; write the identifier from the address of its page",
-        429 => "too many requests with this key; use a key of its own",
+        429 => "too many requests with this key; create a separate key",
         502 | 504 => "the node of the server does not respond",
         _ if detail.is_empty() => return format!("it responded {status}"),
         _ => return detail.to_owned(),
