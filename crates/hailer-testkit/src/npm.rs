@@ -36,8 +36,8 @@ pub const GAMEDIG_TYPES: &[(&str, &str)] = &[
 ];
 
 /// Returns the folder of a package's modules, for `NODE_PATH`: `target/npm`, where `.ci/run` installs
-/// them. The clients of Minecraft are in `target/npm-minecraft`: `.ci/run` omits them, since they
-/// bring 500 MB of data. Without the package, prints that the test was skipped.
+/// them. The clients of Minecraft are in `target/npm-minecraft`, since they bring 500 MB of data.
+/// Without the package, prints that the test was skipped.
 ///
 /// # Panics
 ///

@@ -521,8 +521,6 @@ impl Driver {
             record,
             reason: self.machine.reason().map(str::to_owned),
             players: self.players,
-            visits: self.shared.entrance.visits(),
-            refused: self.shared.entrance.refused(),
         });
     }
 

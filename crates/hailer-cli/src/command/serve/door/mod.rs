@@ -83,10 +83,6 @@ pub(super) struct DoorReport {
     pub(super) reason: Option<String>,
     /// Players online. `None`: unknown.
     pub(super) players: Option<u32>,
-    /// Clients that are passed on to the game.
-    pub(super) visits: u64,
-    /// Joins of clients that may not wake the game.
-    pub(super) refused: u64,
 }
 
 /// Command of the operator.
@@ -168,8 +164,6 @@ impl Door {
             record: DoorRecord::default(),
             reason: None,
             players: None,
-            visits: 0,
-            refused: 0,
         };
         let shared = Shared {
             name,
@@ -222,8 +216,8 @@ impl Door {
             crashes: record.crashes,
             idle_stops: record.idle_stops,
             held_joins: record.held_joins,
-            refused_joins: report.refused.max(self.entrance().refused()),
-            visits: report.visits,
+            refused_joins: self.entrance().refused(),
+            visits: self.entrance().visits(),
             players: report.players,
             last_start_s: record.last_start.map(|time| time.as_secs_f64()),
             asleep_s: record.asleep.as_secs_f64(),
